@@ -1,1 +1,1 @@
-"""The native callable, and what it is asked for."""
+"""The native callable, and the modules behind its methods."""

@@ -1,10 +1,11 @@
-"""Machine code generated while the program runs.
+"""Machine code generated at run time.
 
-`conversions` gives the code of thunks and loops; `conversioncode` writes it as LLVM IR;
-`engine` compiles, links and frees it, once for all threads that want it at once, while no other has
-LLVM (`idle`); `abi` says in IR how C passes values (_plan/). Object files are kept by
-`nativecall._cache`.
+- `conversions` returns the code of thunks and loops.
+- `conversioncode` writes it as LLVM IR.
+- `engine` compiles, links and frees it.
+- `idle` serializes the use of LLVM.
+- `abi` translates the C calling convention (_plan/) to IR.
 
-Nothing here is imported by ``import nativecall``, and llvmlite only when code is first generated
-that no process has kept.
+`nativecall._cache` stores the object files. ``import nativecall`` imports nothing here. llvmlite is
+imported only to generate code that is not in the cache.
 """

@@ -2,24 +2,25 @@
 
     lower(result, args, fixed) -> Lowering
     spell(call, fixed) -> Lowering
-                             how one signature is passed, and the emission of calls and of entries
+                             how one signature is passed, with emitters for calls and functions
 
-LLVM IR has no C types: it moves scalars through registers and stack slots by the target's rules,
-and leaves to the front end what a struct, a complex number or a small integer becomes. A `Lowering`
-says that in IR of what an `ABI` (_plan/abi.py) has decided for one signature; that may be the ABI
-of another machine, for code that is meant for it. It emits both directions:
+LLVM IR has no C types. It passes scalars by the target's rules; the front end must lower structs,
+complex numbers and small integers. A `Lowering` spells in IR what an `ABI` (_plan/abi.py) decided
+for one signature. The ABI may be that of another machine, for code generated for it. A Lowering
+emits both directions:
 
     emit_call                call a C function
     define, emit_prologue, emit_return
-                             be one, called from C
+                             define a function that C calls
 
-How a value is given and taken depends on its C type alone (`in_memory`): numbers and pointers are
-IR values (`value_type`); structs, complex numbers, a `long double` wider than `double` and numbers
-that C has no type for are pointers to memory that holds them as C does, aligned as C aligns them. A
-`bool` is an ``i8`` that is 0 or 1. Padding is never read as part of a value, and nothing outside
-the object is read or written.
+The C type alone decides how the emitters represent a value (`in_memory`):
 
-What no ABI describes raises `Unsupported`. LLVM calls memcpy to copy large structs.
+- Numbers and pointers are IR values (`value_type`). A `bool` is an ``i8`` of 0 or 1.
+- Structs, complex numbers, a `long double` wider than `double`, and numbers without a C type are
+  pointers to memory with C's layout and alignment.
+
+Padding is never read as part of a value, and nothing outside the object is read or written. Types
+that no ABI describes raise `Unsupported`. LLVM calls memcpy to copy large structs.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Unsupported", "in_memory"]
 
-#: More arguments than this are not compiled: their code takes LLVM too long.
+#: Maximum number of arguments; with more, LLVM takes too long.
 MAX_ARGUMENTS: Final = 255
-#: More bytes of arguments than this are not compiled: LLVM copies them without probing the stack.
+#: Maximum bytes of arguments; LLVM copies them without probing the stack.
 MAX_BY_VALUE: Final = 1 << 16
 
 POINTER: Final = ir.PointerType()
@@ -51,7 +52,7 @@ _INT64: Final = ir.IntType(64)
 
 
 class _NamedFloat(ir.Type):  # type: ignore[misc]  # llvmlite has no types
-    """A floating-point type of LLVM that llvmlite has no class for."""
+    """An LLVM floating-point type without a class in llvmlite."""
 
     null = "0xK00000000000000000000"
 
@@ -67,7 +68,7 @@ FP128: Final = _NamedFloat("fp128")
 
 
 def value_type(ctype: CType) -> ir.Type:
-    """The IR type of a C type that is not `in_memory`; ``void`` for `void`."""
+    """Return the IR type of a C type that is not `in_memory`; ``void`` for `void`."""
     match ctype.kind:
         case "void":
             return ir.VoidType()
@@ -81,7 +82,7 @@ def value_type(ctype: CType) -> ir.Type:
 
 
 def float_type(size: int) -> ir.Type:
-    """The IR type of a floating-point number of 2, 4 or 8 bytes; all of 2 travel as a half does."""
+    """Return the IR type of a float of 2, 4 or 8 bytes; all 2-byte formats are passed as half."""
     return {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}[size]
 
 
@@ -89,18 +90,18 @@ def float_type(size: int) -> ir.Type:
 class Part:
     """One IR parameter that carries `size` bytes of an object, from `offset` on.
 
-    `type` may be larger than that: the bits beyond are zero when sent, ignored when received.
+    `type` may be larger: the extra bits are zero when passed, and ignored when received.
     """
 
     type: ir.Type
     offset: int
     size: int
 
-    # Pieces may lie at any address of a packed struct, and single loads of unaligned words cost
-    # nothing on these machines; hence no alignment is claimed.
+    # Pieces of a packed struct may be unaligned. Unaligned loads cost nothing on these machines, so
+    # all accesses claim alignment 1.
 
     def load(self, builder: ir.IRBuilder, memory: ir.Value) -> ir.Value:
-        """The part of the object at `memory`."""
+        """Load the part of the object at `memory`."""
         type = self.type
         if isinstance(type, ir.ArrayType):
             return _join(builder, type, [one.load(builder, memory) for one in self.elements])
@@ -112,7 +113,7 @@ class Part:
         return bits if isinstance(type, ir.IntType) else builder.bitcast(bits, type)
 
     def store(self, builder: ir.IRBuilder, value: ir.Value, memory: ir.Value) -> None:
-        """Put the part `value` into the object at `memory`."""
+        """Store the part `value` in the object at `memory`."""
         if isinstance(self.type, ir.ArrayType):
             for index, one in enumerate(self.elements):
                 one.store(builder, builder.extract_value(value, index), memory)
@@ -125,7 +126,7 @@ class Part:
 
     @property
     def elements(self) -> list[Part]:
-        """Of one that is an array."""
+        """The elements of an array part."""
         type, each = self.type.element, width_of(self.type.element)
         starts = range(0, self.size, each)
         return [Part(type, self.offset + at, min(each, self.size - at)) for at in starts]
@@ -135,9 +136,9 @@ class Part:
 class Spelled:
     """How one argument or the result is passed, in IR.
 
-    `how` is as `Passing` has it. A value is the one IR value that it is, pieces are IR parameters,
-    or IR results, that hold parts of its memory, all else is a pointer. `attributes` are those of
-    each IR parameter, as IR spells them.
+    `how` is that of `Passing`. ``"value"`` is a single IR value. ``"pieces"`` are IR parameters or
+    results that hold parts of the object's memory. Anything else is a pointer. `attributes` are
+    those of each IR parameter, as spelled in IR.
     """
 
     ctype: CType
@@ -147,7 +148,7 @@ class Spelled:
 
     @property
     def types(self) -> tuple[ir.Type, ...]:
-        """Types of the IR parameters."""
+        """The types of the IR parameters."""
         match self.how:
             case "value":
                 return (value_type(self.ctype),)
@@ -159,14 +160,14 @@ class Spelled:
 
 
 def _extension(ctype: CType) -> tuple[str, ...]:
-    """The attribute of an integer narrower than 32 bits that its passer extends to them."""
+    """Return the attribute by which the caller extends an integer to 32 bits."""
     if ctype.kind not in ("bool", "int") or ctype.size >= 4:
         return ()
     return ("signext",) if getattr(ctype, "signed", False) else ("zeroext",)
 
 
 def _number(piece: Piece) -> ir.Type:
-    """The IR type of what one register holds of an object."""
+    """Return the IR type for the piece of an object in one register."""
     if piece.kind == "x87":
         return X86_FP80
     if piece.kind == "general":
@@ -183,7 +184,7 @@ def _spelled(abi: ABI, passing: Passing, argument: bool) -> Spelled:
     if how == "stack" and ctype.kind == "float" and ctype.size > 8:
         return Spelled(ctype, "pieces", (Part(X86_FP80, 0, ctype.size),))
     if how == "stack":
-        # LLVM knows no other way to keep an object out of registers.
+        # byval is LLVM's only way to keep an object out of registers.
         place = f"byval([{ctype.size} x i8])", f"align {max(8, ctype.alignment)}"
         return Spelled(ctype, how, (), place)
     if how == "reference" and not argument:  # a hidden first argument
@@ -200,7 +201,7 @@ def _spelled(abi: ABI, passing: Passing, argument: bool) -> Spelled:
     attributes: tuple[str, ...] = ()
     if pieces[0].kind == "vector" and ctype.kind != "float":
         type = ir.ArrayType(type, len(pieces))
-        # On the stack an aggregate has a multiple of 8 bytes, unless they are packed there.
+        # On the stack, aggregates are padded to a multiple of 8 bytes, except in Apple's ABI.
         if argument and not abi.packs:
             attributes = (f"alignstack({16 if ctype.alignment >= 16 else 8})",)
     elif len(pieces) > 1:
@@ -215,12 +216,12 @@ def lower(
     abi: ABI = steps.ABI,
     keyword: str = "",
 ) -> Lowering:
-    """The lowering of a signature; of a variadic function `fixed` is how many arguments it names,
-    and what follows has the types that C's default promotions leave. `keyword` is LLVM's name of
-    the convention, empty for the target's own C convention.
+    """Return the lowering of a signature.
 
-    `Unsupported` is raised for a type whose passing is not known here, and where there is too much
-    to pass.
+    For a variadic function, `fixed` is the number of fixed arguments; the others must have promoted
+    types. `keyword` is LLVM's name of the calling convention, empty for the target's C convention.
+    Raises `Unsupported` for types that the ABI does not describe, and for too many arguments or
+    bytes.
     """
     return spell(abi.place(result, args, fixed), fixed, abi, keyword)
 
@@ -228,7 +229,7 @@ def lower(
 def spell(
     call: Call, fixed: int | None = None, abi: ABI = steps.ABI, keyword: str = ""
 ) -> Lowering:
-    """The lowering of a call whose values are placed."""
+    """Return the lowering of a call whose values are placed."""
     if len(call.args) > MAX_ARGUMENTS:
         raise Unsupported(
             f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
@@ -242,7 +243,7 @@ def spell(
 
 @dataclass(frozen=True)
 class Lowering:
-    """How the arguments and the result of one signature are passed; made by `lower`."""
+    """How the arguments and the result of one signature are passed; created by `lower`."""
 
     result: Spelled
     arguments: tuple[Spelled, ...]
@@ -251,7 +252,7 @@ class Lowering:
 
     @property
     def function_type(self) -> ir.FunctionType:
-        """The C function's type in IR."""
+        """The type of the C function in IR."""
         passed = self.arguments if self.fixed is None else self.arguments[: self.fixed]
         parameters = [type for argument in passed for type in argument.types]
         if self.result.how == "reference":
@@ -266,7 +267,7 @@ class Lowering:
         return types[0] if len(types) == 1 else ir.LiteralStructType(types)
 
     def _parameters(self) -> list[tuple[str, ...]]:
-        """Attributes of each IR argument."""
+        """Return the attributes of each IR argument."""
         hidden = [self.result.attributes] if self.result.how == "reference" else []
         return hidden + [arg.attributes for arg in self.arguments for _ in arg.types]
 
@@ -277,11 +278,11 @@ class Lowering:
         arguments: Sequence[ir.Value],
         result_memory: ir.Value | None = None,
     ) -> ir.Value:
-        """Emit a call of the C function at `pointer`; the result, unless it is `in_memory`.
+        """Emit a call of the C function at `pointer`; return its result, unless `in_memory`.
 
-        An argument that is `in_memory` is given as a pointer to memory of the callee's own, at a
-        multiple of 16 for what is passed by reference. A result that is goes to `result_memory`,
-        which is no argument's memory, nor any that the callee can reach.
+        Pass an argument that is `in_memory` as a pointer to memory that the callee may own, aligned
+        to 16 if it is passed by reference. A result that is `in_memory` is stored in
+        `result_memory`. That must not overlap an argument, or memory that the callee can reach.
         """
         values = [result_memory] if self.result.how == "reference" else []
         for passing, given in zip(self.arguments, arguments, strict=True):
@@ -303,11 +304,11 @@ class Lowering:
         return None
 
     def define(self, module: ir.Module, name: str, *, nest: bool = False) -> ir.Function:
-        """Add a C function of this type to `module`, to be given blocks.
+        """Add a C function of this type, without blocks, to `module`.
 
-        With `nest` it is entered through a stub (csrc/platform/stub.h) and has the stub's slot as a
-        first parameter, in the register of the static chain, which no C argument uses. A variadic
-        function is `Unsupported`: the code here takes only fixed arguments.
+        With `nest`, it is entered through a stub (csrc/platform/stub.h). Its first parameter is
+        then the stub's slot, in the static chain register, which no C argument uses. Raises
+        `Unsupported` for a variadic function, since generated code takes only fixed arguments.
         """
         if self.fixed is not None:
             raise Unsupported("a variadic function can be called, not generated")
@@ -319,7 +320,7 @@ class Lowering:
         for parameter, attributes in zip(
             function.args, [("nest",)] * nest + self._parameters(), strict=True
         ):
-            # That a caller extends small integers is custom, not a promise to rely on.
+            # Callers extend small integers by custom; don't rely on it.
             kept = [text for text in attributes if text not in ("signext", "zeroext")]
             parameter.attributes = _Attributes(kept)
         if self.result.how == "value":
@@ -329,9 +330,10 @@ class Lowering:
     def emit_prologue(
         self, builder: ir.IRBuilder, function: ir.Function
     ) -> tuple[list[ir.Value], ir.Value | None]:
-        """Emit, at the start of a `function` that `define` made, what makes values and memory of
-        its parameters: of each C argument its value, or a pointer to memory that is the function's
-        own; and where to put a result that is `in_memory`.
+        """Emit the start of a `function` created by `define`; return its arguments and memory.
+
+        Each argument is a value, or a pointer to memory that the function owns. The memory is where
+        the function stores a result that is `in_memory`.
         """
         parameters = iter(function.args)
         if len(function.args) > len(self.function_type.args):
@@ -356,9 +358,7 @@ class Lowering:
     def emit_return(
         self, builder: ir.IRBuilder, memory: ir.Value | None, value: ir.Value | None = None
     ) -> None:
-        """Emit the return of `value`, or of what is in the prologue's memory where a result is
-        `in_memory`.
-        """
+        """Emit the return of `value`, or of the prologue's memory for a result `in_memory`."""
         match self.result.how:
             case "value":
                 builder.ret(value)
@@ -371,7 +371,7 @@ class Lowering:
 
 
 class Callee:
-    """A pointer and the function type to call it with; llvmlite asks a value for both."""
+    """A function pointer with its type, in the form that llvmlite's `call` requires."""
 
     def __init__(self, pointer: ir.Value, function_type: ir.FunctionType) -> None:
         self.type = POINTER
@@ -383,7 +383,7 @@ class Callee:
 
 
 class _Attributes:
-    """Parameter attributes as IR spells them; llvmlite's own need typed pointers for ``byval``."""
+    """Parameter attributes spelled in IR; llvmlite's own need typed pointers for ``byval``."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
@@ -393,7 +393,7 @@ class _Attributes:
 
 
 def _join(builder: ir.IRBuilder, type: ir.Type, parts: Sequence[ir.Value]) -> ir.Value:
-    """A struct or an array of IR values."""
+    """Build a struct or an array from IR values."""
     whole = ir.Constant(type, ir.Undefined)
     for index, part in enumerate(parts):
         whole = builder.insert_value(whole, part, index)
@@ -401,7 +401,7 @@ def _join(builder: ir.IRBuilder, type: ir.Type, parts: Sequence[ir.Value]) -> ir
 
 
 def at_bytes(builder: ir.IRBuilder, memory: ir.Value, offset: int) -> ir.Value:
-    """The address `offset` bytes into `memory`."""
+    """Return the address `offset` bytes into `memory`."""
     if offset == 0 and memory.type.is_opaque:
         return memory
     address = builder.gep(memory, [_INT32(offset)], inbounds=True, source_etype=_BYTE)
@@ -410,7 +410,7 @@ def at_bytes(builder: ir.IRBuilder, memory: ir.Value, offset: int) -> ir.Value:
 
 
 def width_of(type: ir.Type) -> int:
-    """Bytes of memory that an IR number takes."""
+    """Return the size of an IR number in bytes."""
     if isinstance(type, ir.IntType):
         return int(type.width) // 8
     widths: dict[str, int] = {"half": 2, "float": 4, "double": 8, "ptr": 8}
@@ -418,7 +418,7 @@ def width_of(type: ir.Type) -> int:
 
 
 def reserve(builder: ir.IRBuilder, size: int, alignment: int) -> ir.Value:
-    """Memory in the function's frame; from its first block, so that loops do not add up."""
+    """Allocate memory in the frame, in the entry block, so that loops don't allocate repeatedly."""
     first = builder.function.entry_basic_block
     if builder.block is not first:
         builder = ir.IRBuilder(first)

@@ -1,23 +1,23 @@
-"""The code of conversions, as LLVM IR: thunks, and the loops of elementwise ufuncs.
+"""Write LLVM IR of conversions: thunks, and the loops of elementwise ufuncs.
 
-A conversion (_plan/conversion.py) is carried out op by op, as csrc/call/convert.c does. A place is
-an IR value here until something asks for its address, so moves cost nothing.
+The code executes a conversion (_plan/conversion.py) op by op, as csrc/call/convert.c does. A place
+is an IR value until its address is needed, so moves cost nothing.
 
 A thunk is entered through a stub, whose context is the Thunk (csrc/call/thunkobject.h).
 
-A loop is called as ``void (char **args, intptr_t *dimensions, intptr_t *steps, void *data)``. What
-it calls is at the start of `data` (csrc/call/convert.h); or it is named, for a linker that has its
-IR, and then LLVM sees the function inside of the loop. For that the loop is there twice: operands
-without gaps are in one that can be vectorized.
+A loop is called as ``void (char **args, intptr_t *dimensions, intptr_t *steps, void *data)``. The
+address of its function is at the start of `data` (csrc/call/convert.h). If the linker has the IR of
+the function, the loop calls it by name instead, and LLVM inlines it. The loop is then written
+twice: the copy for contiguous operands can be vectorized.
 
 Guarantees:
 
-- The usual way takes no lock, allocates nothing and calls nothing but the function itself. Errno,
-  and numbers other than integers, floats and doubles, are calls of C functions of the core.
-- Where an argument does not pass the function is not called; where the result does not, nothing is
+- The common path takes no lock, allocates nothing and calls only the function itself. Errno, and
+  numbers other than integers, floats and doubles, call C functions of the core.
+- If an argument does not convert, the function is not called. If the result does not, nothing is
   written.
-- Names and messages are not in the code: what failed is the number of a step.
-- Inputs of a loop are only read; outputs may be the same memory as inputs, element by element.
+- The code contains no names or messages: a failure is the number of a step.
+- A loop only reads its inputs. Outputs may share memory with inputs, element by element.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 
     _Require = Callable[[ir.Value], None]
 
-_WORD: Final = 8  # bytes of a pointer, wherever a convention is known
-#: Where the core's objects have what code reads, and where in its table, `nc_symbols`, the
-#: addresses are of what that calls.
+_WORD: Final = 8  # bytes of a pointer on all supported platforms
+#: Offsets in the core's objects that code reads, and in its table `nc_symbols` of the functions
+#: that code calls.
 _LAYOUT: Final = _ext.code_layout()
 _PLACES: Final = {name: index * _WORD for index, name in enumerate(_ext.code_symbols())}
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _VOID: Final = ir.VoidType()
-# A few instructions around a call: where they cross a border of 32 bytes, processors fetch them
-# slower, by a fifth of the time for a function that only adds.
+# A loop is a few instructions around a call. If they cross a 32-byte boundary, processors fetch
+# them slower: by a fifth of the time for a function that only adds.
 _ALIGNED: Final = """
 !32 = distinct !{!32, !33}
 !33 = !{!"llvm.loop.align", i32 32}
@@ -65,8 +65,9 @@ _ALIGNED: Final = """
 
 
 def thunk(made: Conversion, export: str) -> str:
-    """The LLVM IR of a thunk, whose function is called `export`; `Unsupported` where the C ABI
-    of this machine is not known here.
+    """Return the LLVM IR of a thunk with the symbol `export`.
+
+    Raises `Unsupported` if the C ABI of this machine is unknown.
     """
     return _Thunk(made, export).text()
 
@@ -77,17 +78,17 @@ def loop(
     callee: str | None = None,
     module: ir.Module | None = None,
 ) -> str:
-    """The LLVM IR of a loop.
+    """Return the LLVM IR of a loop.
 
     Parameters
     ----------
     plan : LoopPlan
     name : str
-        Of the loop.
+        The symbol of the loop.
     callee : str, optional
-        The symbol of the function, which the linker has; without it its address is in `data`.
+        The symbol of the function for the linker. Without it, its address is in `data`.
     module : llvmlite.ir.Module, optional
-        Where it is written; one of its own by default.
+        The module to write to; a new one by default.
     """
     written = _Loop(plan, name, callee, ir.Module() if module is None else module).text()
     return written + _ALIGNED if callee is None else written
@@ -95,18 +96,18 @@ def loop(
 
 @dataclass
 class _Slot:
-    """A place: a value, or memory once that is asked for."""
+    """A place: a value, or memory once its address is needed."""
 
     size: int
     value: ir.Value | None = None
     memory: ir.Value | None = None
-    is_copied: bool = False  # by the call, once more
+    is_copied: bool = False  # whether the call itself copies it
 
 
 class _Code(ABC):
     """Writes the code of one conversion into a function."""
 
-    #: What is called, and what has the address of the core's symbols, and where.
+    #: The function to call; the object with the address of the core's symbols, and its offset.
     target: ir.Value
     data: ir.Value
     symbols: int
@@ -118,28 +119,28 @@ class _Code(ABC):
         self.inner = abi.spell(made.inner, made.fixed)
         self.builder: ir.IRBuilder
         self.left: ir.Block | None = None
-        self.taken: ir.Value = None  # how the GIL was
+        self.taken: ir.Value = None  # the state of the GIL before it was taken
 
     def text(self) -> str:
-        """The module's text."""
+        """Return the module's text."""
         self.write()
         return str(self.module).replace('target triple = "unknown-unknown-unknown"\n', "")
 
     @abstractmethod
     def write(self) -> None:
-        """Write all of it."""
+        """Write the whole function."""
 
     @abstractmethod
     def fail(self, step: int, bits: ir.Value) -> None:
-        """Leave because a step failed."""
+        """Write the exit for a failed step."""
 
     def is_silent(self, step: int) -> bool:
-        """Whether the caller sees that a step failed by what it gets."""
+        """Return whether the result alone shows the caller that a step failed."""
         shown = self.made.flags & (ops.REACHES_C | ops.TELLS | ops.SETS_ERRNO)
         return step == self.made.tested and shown == ops.REACHES_C
 
     def leave(self) -> ir.Block:
-        """The block that returns what C gets for a failure, and no more."""
+        """Return the block that only returns the sentinel."""
         if self.left is None:
             self.left = self.block()
         return self.left
@@ -153,15 +154,14 @@ class _Code(ABC):
         return self.builder.load(at_bytes(self.builder, address, offset), align=align, typ=type)
 
     def serve(self, name: str, result: ir.Type, *values: ir.Value) -> ir.Value:
-        """A call of a function of the core."""
+        """Call a function of the core."""
         table = self.load(POINTER, self.data, self.symbols)
         pointer = self.load(POINTER, table, _PLACES[name])
         function = ir.FunctionType(result, [value.type for value in values])
         return self.builder.call(abi.Callee(pointer, function), values)
 
     def require(self, step: int, word: Callable[[], ir.Value], condition: ir.Value) -> None:
-        """Go on where the condition holds, as it nearly always does; else the step fails with a
-        word."""
+        """Go on if the condition holds, the likely case; otherwise fail the step with a word."""
         failing = self.leave() if self.is_silent(step) else self.block()
         self.go_on(condition, failing)
         if not self.is_silent(step):
@@ -174,20 +174,22 @@ class _Code(ABC):
         self.builder.position_at_end(here)
 
     def word(self, ctype: CType, value: ir.Value) -> ir.Value:
-        """A number in 64 bits, as what makes exceptions takes it."""
+        """Convert a number to 64 bits for the code that creates exceptions."""
         if isinstance(value.type, ir.IntType):
             return self.extended(value, _LONG, _signed(ctype))
         return self.builder.bitcast(self.resized(value, ir.DoubleType()), _LONG)
 
     def extended(self, value: ir.Value, type: ir.Type, is_signed: bool) -> ir.Value:
-        """An integer of another width."""
+        """Change the width of an integer."""
         if value.type.width >= type.width:
             return self.builder.trunc(value, type) if value.type != type else value
         return (self.builder.sext if is_signed else self.builder.zext)(value, type)
 
     def fill(self, target: ir.Value, size: int, source: ir.Value | None = None) -> None:
-        """Copy bytes, or clear them; never by a call of libc's: code that refers to nothing outside
-        is loaded without LLVM."""
+        """Copy or clear bytes inline.
+
+        A call of libc would be an external reference, and loading the code would require LLVM.
+        """
         source = _BYTE(0) if source is None else source
         kind = ir.FunctionType(_VOID, [POINTER, source.type, _LONG, ir.IntType(1)])
         name, types = "llvm.memset.inline", [POINTER, _LONG]
@@ -208,7 +210,7 @@ class _Code(ABC):
             self.lay(FRAME, self.made.inner.result)
 
     def lay(self, base: int, passing: Passing, given: ir.Value | None = None) -> ir.Value:
-        """Make the slots of a value, which is `given` or new: its memory, if it has some."""
+        """Create the slots of a value, `given` or new; return its memory, if it is in pieces."""
         slots = self.slots[base]
         if passing.how == "stack":
             slots[passing.places[0]] = _Slot(passing.ctype.size, memory=given, is_copied=True)
@@ -227,13 +229,13 @@ class _Code(ABC):
         return reserve(self.builder, size, 8 if size <= 8 else 16)
 
     def find(self, at: At) -> tuple[_Slot, int]:
-        """The slot that a place is in, and where."""
+        """Return the slot that contains a place, and the offset in it."""
         slots = self.slots[at.base]
         start = max([one for one in slots if one <= at.at])
         return slots[start], at.at - start
 
     def address(self, at: At) -> ir.Value:
-        """The address of a place."""
+        """Return the address of a place."""
         if at.base & ops.POINTER:
             direct = At(at.base & ~ops.POINTER, at.at)
             return at_bytes(self.builder, self.read(direct, POINTER), at.offset)
@@ -246,7 +248,7 @@ class _Code(ABC):
         return at_bytes(self.builder, slot.memory, offset)
 
     def known(self, at: At) -> ir.Value | None:
-        """The value of a slot, where that is not in memory."""
+        """Return the value of a slot; None if it is in memory."""
         if at.base == DATA or at.base & ops.POINTER:
             return None
         slot, offset = self.find(at)
@@ -257,7 +259,7 @@ class _Code(ABC):
         return ir.IntType(8 * size)(int.from_bytes(bits, "little"))
 
     def read(self, at: At, type: ir.Type) -> ir.Value:
-        """What is at a place."""
+        """Return the value at a place."""
         builder, size = self.builder, width_of(type)
         value = self.constant(at, size) if at.base == DATA else self.known(at)
         if value is None or width_of(value.type) < size:
@@ -273,7 +275,7 @@ class _Code(ABC):
         return value if value.type == type else builder.bitcast(value, type)
 
     def put(self, at: At, value: ir.Value) -> None:
-        """Put a value into a place."""
+        """Write a value to a place."""
         if not at.base & ops.POINTER:
             slot, offset = self.find(at)
             if slot.memory is None and offset == 0:
@@ -284,7 +286,7 @@ class _Code(ABC):
     # -- ops -------------------------------------------------------------------------------------
 
     def run(self, what: list[Op]) -> None:
-        """Carry out ops."""
+        """Write the code of ops."""
         for op in what:
             self.perform(op)
 
@@ -328,7 +330,7 @@ class _Code(ABC):
                 self.serve("nc_thunk_settle", _VOID, self.data)
 
     def move(self, op: Op) -> None:
-        """Copy bytes."""
+        """Write a copy of bytes."""
         size, known = op.size, self.known(op.source)
         if op.source.base == DATA:
             value = self.constant(op.source, size)
@@ -346,15 +348,17 @@ class _Code(ABC):
             self.find(op.to)[0].memory = self.address(op.source)
 
     def shares(self, to: At, size: int) -> bool:
-        """Whether an object need not be copied: the call copies it, and no op writes to memory of
-        others before."""
+        """Return whether the copy of an object can be skipped.
+
+        It can if the call copies the object, and no op before writes through a pointer.
+        """
         if to.base & ops.POINTER or any([one.to.base & ops.POINTER for one in self.before]):
             return False
         slot, _ = self.find(to)
         return slot.is_copied and slot.memory is None and slot.size == size
 
     def call(self) -> None:
-        """Call the function."""
+        """Write the call of the function."""
         made, result = self.made.inner, self.made.inner.result
         arguments = []
         for one, memory in zip(made.args, self.memories, strict=True):
@@ -379,7 +383,7 @@ class _Code(ABC):
     # -- numbers ---------------------------------------------------------------------------------
 
     def convert(self, op: Op) -> None:
-        """Convert a number."""
+        """Write the conversion of a number."""
         source, target = op.types
         if abi.in_memory(source) or abi.in_memory(target):
             self.by_core(op)
@@ -417,7 +421,7 @@ class _Code(ABC):
         self.put(op.to, made)
 
     def require_no_escape(self, require: _Require, made: ir.Value, value: ir.Value) -> None:
-        """Go on unless a finite value was made an infinity; the usual way asks one question."""
+        """Fail if a finite value became an infinity; the common path makes one comparison."""
         builder = self.builder
         rare, usual = self.block(), self.block()
         builder.cbranch(self.infinite(made), rare, usual).set_weights([1, 1000])
@@ -427,18 +431,18 @@ class _Code(ABC):
         builder.position_at_end(usual)
 
     def require_inside(self, require: _Require, value: ir.Value, whole: CType) -> None:
-        """Require that a float is in the range of an integer type, so that it can be made one.
+        """Require that a float is in the range of an integer type, so that it can be converted.
 
-        -0.5 and the like are: they are no integers, which is seen afterwards.
+        Fractions inside the range pass; the comparison after the conversion refuses them.
         """
         low, high = integer_range(whole)
-        # Powers of two, or zero, so exact in any float that reaches them.
+        # The bounds are zero or powers of two, so they are exact in any float that reaches them.
         least = self.builder.fcmp_ordered(">=", value, self.number(float(low), value.type))
         greatest = self.builder.fcmp_ordered("<", value, self.number(float(high + 1), value.type))
         require(self.builder.and_(least, greatest))
 
     def by_core(self, op: Op) -> None:
-        """Convert a number where either is more than a register has, or a half."""
+        """Convert a number by the core: one larger than a register, or a half."""
         source, target = [_INT(ord(letter(one))) for one in op.types]
         bits = self.reserve(_WORD)
         values = source, self.address(op.source), target, self.address(op.to)
@@ -451,7 +455,7 @@ class _Code(ABC):
         return self.resized(ir.DoubleType()(number), type)
 
     def resized(self, value: ir.Value, type: ir.Type) -> ir.Value:
-        """A float of another width."""
+        """Change the width of a float."""
         if value.type == type:
             return value
         widens = type == ir.DoubleType()
@@ -480,7 +484,7 @@ class _Thunk(_Code):
         self.function = self.outer.define(self.module, export, nest=True)
         self.builder = ir.IRBuilder(self.function.append_basic_block())
         self.failed: ir.Function | None = None
-        self.has_result = False  # whether its slots are made
+        self.has_result = False  # whether the slots of the result exist
 
     def write(self) -> None:
         made = self.made
@@ -504,20 +508,20 @@ class _Thunk(_Code):
 
     def perform(self, op: Op) -> None:
         if op.to.base == BLOCK and not self.has_result:
-            # Only the result is written there, after all that is read. On 64-bit ARM arguments had
-            # the same registers.
+            # Only the result is written to the block, after all arguments are read: on 64-bit ARM
+            # both use the same registers.
             self.lay_result()
         super().perform(op)
 
     def give(self) -> None:
-        """Return the result that is in the block."""
+        """Write the return of the result in the block."""
         result, value = self.made.outer.result, None
         if result.how == "value":
             value = self.read(At(BLOCK, result.places[0]), abi.value_type(result.ctype))
         self.outer.emit_return(self.builder, self.memory, value)
 
     def give_nothing(self) -> None:
-        """Return what C gets for a call that failed."""
+        """Write the return of the sentinel for a failed call."""
         self.slots[BLOCK] = {}
         self.lay_result()
         self.run(self.made.failed)
@@ -532,7 +536,7 @@ class _Thunk(_Code):
             values.append(self.read(At(BLOCK, made.told), POINTER))
         if self.failed is None:
             self.failed = self.write_failed(values)
-        # A tail call: so the usual way needs no frame for this.
+        # A tail call, so that the common path needs no frame for it.
         value = self.builder.call(self.failed, values, tail="tail")
         if isinstance(value.type, ir.VoidType):
             self.builder.ret_void()
@@ -540,12 +544,12 @@ class _Thunk(_Code):
             self.builder.ret(value)
 
     def write_failed(self, values: list[ir.Value]) -> ir.Function:
-        """A function that raises a step's exception and returns what C gets."""
+        """Write the function that raises a step's exception and returns the sentinel."""
         made = self.made
         returned = self.function.function_type.return_type
         type = ir.FunctionType(returned, [value.type for value in values])
         function = ir.Function(self.module, type, "failed")
-        # Or LLVM sees what it returns, and returns that itself after the call.
+        # Weak, otherwise LLVM propagates its constant result and drops the tail call.
         function.linkage = "weak"
         function.attributes.add("noinline")
         function.attributes.add("cold")
@@ -568,7 +572,7 @@ class _Thunk(_Code):
 
 
 class _Aligned:
-    """A reference to that metadata."""
+    """A reference to the metadata of `_ALIGNED`."""
 
     def get_reference(self) -> str:
         return "!32"
@@ -616,7 +620,7 @@ class _Loop(_Code):
         builder.ret_void()
 
     def elements(self, count: ir.Value, strides: list[ir.Value]) -> None:
-        """The loop over all elements, to the end of the function."""
+        """Write the loop over all elements, which leaves to the end of the function."""
         builder = self.builder
         before = builder.block
         begin = self.block()

@@ -1,10 +1,10 @@
-"""Generated code of conversions: thunks and loops of ufuncs, one for each shape.
+"""Generated code of thunks and ufunc loops, one per shape.
 
 A shape is two signatures with every pointer written ``P``, and the ops between them. A thunk reads
-its target and its bound values from the Thunk object of its stub; a loop reads them from its data
-argument. So one piece of code serves all functions of a shape. conversioncode.py writes it; that is
-imported, with llvmlite, only where no object file of the shape is kept. Without llvmlite the core
-carries out the same conversion.
+its target and bound values from the Thunk object of its stub; a loop reads them from its data
+argument. So all functions of a shape share one piece of code. conversioncode.py writes it; it is
+imported, with llvmlite, only if no object file of the shape is cached. Without llvmlite the core
+interprets the same conversion.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ EXPORT = "nativecall_conversion"
 
 
 def _writer() -> ModuleType:
-    """What writes the code, which imports llvmlite."""
+    """Import the module that writes the code, and with it llvmlite."""
     from . import conversioncode
 
     return conversioncode
 
 
 def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
-    """The code of a shape, as it is kept or by its text; None where none can be generated."""
+    """Return the code of a shape, cached or compiled; None if no code can be generated."""
     code = engine.kept(key, EXPORT)
     if code is None and engine.available():
         code = engine.compile(key, text, EXPORT)
@@ -44,11 +44,12 @@ def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
 
 
 def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
-    """The address of generated code for a conversion and the code's owner, or the packed ops for
-    the core where no code can be generated; and whether a second try would give the same.
+    """Return (address, owner) of generated code for a conversion, and whether a retry is useless.
+
+    If no code can be generated, return the packed ops for the core instead of the pair.
     """
 
-    # What both carry out is all that determines the code.
+    # Both execute the same ops, so these determine the code.
     by_core = made.packed
     key = f"thunk {_shapes(made.outer)} {_shapes(made.inner)} {_cache.hashed(by_core).hexdigest()}"
     try:
@@ -56,15 +57,13 @@ def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
     except engine.NoRoom:
         return by_core, False
     except (Unsupported, engine.Unloadable):
-        # The latter also for what LLVM leaves to a library that is not there: quadruple precision.
+        # Unloadable also if LLVM needs a missing support library, as for quadruple precision.
         return by_core, True
     return (by_core, engine.lasts()) if code is None else ((code.address, code), True)
 
 
 def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
-    """The address of generated code for an elementwise loop, and what keeps it; None where none
-    can be generated.
-    """
+    """Return (address, owner) of generated code for an elementwise loop; None without any."""
 
     try:
         code = _made(loop_key(plan), lambda: _writer().loop(plan, EXPORT))
@@ -74,9 +73,9 @@ def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
 
 
 def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
-    """The same for a loop that is compiled with the module that defines what it calls.
+    """Compile a loop together with the module that defines its function; return (address, owner).
 
-    `Unsupported`, `NoRoom` and RuntimeError as usual.
+    Raises `Unsupported`, `NoRoom` and RuntimeError as usual.
     """
 
     def text() -> str:
@@ -90,7 +89,7 @@ def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
 
 
 def loop_key(plan: LoopPlan) -> str:
-    """What determines the code of a loop."""
+    """Return a key for everything that determines the code of a loop."""
     operands = "".join(map(_shape, plan.operands))
     return f"ufunc loop {operands} {_cache.hashed(described(plan)[0]).hexdigest()}"
 
@@ -100,7 +99,7 @@ def _shapes(call: Call) -> str:
 
 
 def _shape(ctype: CType) -> str:
-    """A type's text with every pointer written ``P``."""
+    """Return a type's text with every pointer written ``P``."""
     if isinstance(ctype, Struct):
         if not ctype.is_plain:
             return ctype.text

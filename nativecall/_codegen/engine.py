@@ -1,38 +1,35 @@
-"""Compiling LLVM IR, linking the object files, and freeing the code: LLVM's LLJIT by llvmlite.
+"""Compile LLVM IR, link the object files and free the code, by LLVM's LLJIT in llvmlite.
 
 ::
 
     available() -> bool, reason() -> str      # whether code can be generated here, and why not
     compile(key, module, name) -> Code
-    kept(key, name) -> Code | None            # without LLVM, where its object file is kept
+    kept(key, name) -> Code | None            # from the cache, without LLVM
     code.address                              # valid as long as `code` is referenced
 
 Guarantees:
 
-- llvmlite is imported by the first call of a function here, and not at all with NATIVECALL_JIT=0;
-  `kept` never imports it.
-- Where memory cannot be made executable, LLVM is not asked for code, and the first who wants some
-  is warned: `available` is False. A process that gives up that right later keeps the code that it
-  has, and gets no more.
-- Why there is no code is remembered where that lasts. Too little memory does not last: then
-  `available` is False this time, and a MemoryError while LLVM starts is the caller's.
-- While LLVM starts, one lock is held, and while it works only llvmlite's own (idle.py). Threads
-  that ask for the same code at once get one `Code`, compiled once (_singleflight.py).
-- Machine code is mapped as long as its `Code` is referenced, and unmapped with the last reference;
-  at the end of the process it stays, since what else is torn down may call it.
-- An object file that refers to nothing outside is loaded by the core where it can
-  (csrc/codegen/objectfile.c), without LLVM; LLVM links the others.
-- LLVM keeps about 10 KB for every library that was ever linked, until the LLJIT that linked it is
-  disposed of. Hence an LLJIT links a limited number of libraries, then another follows, and the
-  first is disposed of with the last `Code` from it. LLVM's optimizer keeps 1.5 KB for every module
-  that it sees, for ever; hence it sees a limited number, and later ones are left to the code
-  generator, whose code is right and a little longer. Memory is level however much is made and
-  dropped.
-- LLVM is asked for nothing where less than a megabyte of the caller's C stack is left; then the
-  core carries out plans. On aarch64 the code generator of LLVM 22 takes 500 KB for any function, in
-  a step that passes over what guards the end of a smaller stack.
-- A fork waits until LLVM is idle, so the child has LLVM in a good state: code made before works in
-  it, and it can make more.
+- Import: the first call of a function here imports llvmlite, unless NATIVECALL_JIT=0. `kept` never
+  imports it.
+- Permission: if memory cannot be made executable, `available` is False, and the first request for
+  code warns. A process that loses the permission later keeps its code but gets no more.
+- Failures: a lasting reason for having no code is remembered. Lack of memory is not: `available` is
+  False this time only, and a MemoryError during LLVM's startup propagates.
+- Threads: LLVM's startup holds one lock; later calls take only llvmlite's own (idle.py). Threads
+  that request the same code at once share one `Code`, compiled once (_singleflight.py).
+- Lifetime: machine code stays mapped as long as its `Code` is referenced. At process exit it is not
+  unmapped, since other objects that are torn down may call it.
+- Loading: the core loads object files without external references where it can
+  (csrc/codegen/objectfile.c), without LLVM. LLVM links the others.
+- Memory stays level however much code is created and dropped. An LLJIT keeps about 10 KB for every
+  library that it linked, so it is replaced after a limited number, and disposed of with its last
+  `Code`. LLVM's optimizer leaks 1.5 KB per module, so it runs on a limited number of modules. The
+  code of later ones is correct and a little longer.
+- Stack: LLVM is not called with less than a megabyte of C stack left; the core interprets plans
+  then. On aarch64 the code generator of LLVM 22 uses 500 KB for any function, in one step that
+  jumps over the guard page of a smaller stack.
+- Fork: a fork waits until LLVM is idle. In the child, existing code works, and more can be
+  compiled.
 """
 
 from __future__ import annotations
@@ -55,42 +52,42 @@ if TYPE_CHECKING:
 
     from .._ext import Foreign
 
-_LIBRARIES = 64  # that one LLJIT links
-_MODULES = 64  # that are parsed in one context
+_LIBRARIES = 64  # libraries per LLJIT
+_MODULES = 64  # modules per context
 _ROOM = 64 << 20  # bytes that must be free before LLVM begins
 _STACK = 1 << 20  # bytes of the C stack that must be left
 _PERF = os.environ.get("NATIVECALL_PERF") == "1"
-_OPTIMIZED = 1024  # modules that LLVM's optimizer sees in a process
+_OPTIMIZED = 1024  # modules per process that LLVM's optimizer runs on
 _PROBE = "define i32 @nc_probe() nounwind {\n  ret i32 42\n}\n"
 
 
 class Unloadable(RuntimeError):
-    """LLVM cannot load an object file: the system allows no more executable pages, for instance."""
+    """LLVM cannot load an object file, for example if no more executable pages are allowed."""
 
 
 class NoRoom(Exception):
-    """LLVM cannot begin at this moment, for want of memory in most cases.
+    """LLVM cannot begin now, mostly for lack of memory.
 
-    Where memory runs out while LLVM works, LLVM ends the process.
+    If memory ran out while LLVM works, it would abort the process.
     """
 
 
 class Code:
-    """Machine code in memory, from the call of `compile` that was given `key`."""
+    """Machine code in memory, compiled or loaded for `key`."""
 
     __slots__ = ("__weakref__", "_kept", "address", "key")
 
     def __init__(self, key: str, address: int, kept: object = None) -> None:
         self.key = key
         self.address = address  # of the function; valid as long as this object is referenced
-        self._kept = kept  # what has its memory, where LLVM has not
+        self._kept = kept  # owns the memory, if LLVM does not
 
     def __repr__(self) -> str:
         return f"<machine code {self.key!r}>"
 
 
 class _Linker:
-    """An LLJIT and how many libraries it has linked."""
+    """An LLJIT and the number of libraries it has linked."""
 
     __slots__ = ("jit", "links")
 
@@ -104,7 +101,7 @@ class _Linker:
 
 
 class _Machine:
-    """LLVM, made ready for the processor that this process runs on."""
+    """LLVM, initialized for the processor of this process."""
 
     def __init__(self, llvm: Foreign, version: str) -> None:
         self.llvm = llvm
@@ -126,20 +123,20 @@ class _Machine:
         self.hashed = _cache.hashed(self.identity.encode()).hexdigest()
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # To dispose of it would be to wait for LLVM, for ever where a thread that Python has ended
-        # was at work in it. llvmlite does not see to that if it was imported while Python ended.
+        # Disposing of these would block forever if Python ended a thread inside LLVM. llvmlite does
+        # not detach them itself if it was imported during shutdown.
         if ending():
             self._shared_context.detach()
             self.target.detach()
 
     def module(self, text: str, optimized: bool) -> llvm.ModuleRef:
-        """A module of IR, verified, and perhaps optimized; ``with`` closes it."""
-        # To make a context takes time, and it keeps types of its modules.
+        """Parse, verify and perhaps optimize a module of IR; ``with`` closes it."""
+        # Creating a context takes time, but it keeps the types of its modules: replace it at times.
         if next(self._parsed) % _MODULES == 0:
             self._shared_context = self.llvm.create_context()
         made = self.llvm.parse_assembly(text, self._shared_context)
         try:
-            # LLVM's code generators abort the process where a module is not valid.
+            # LLVM's code generators abort the process on an invalid module.
             made.verify()
             if optimized:
                 self.optimize(made)
@@ -153,25 +150,25 @@ class _Machine:
         llvm = self.llvm
         with llvm.create_pipeline_tuning_options(speed_level=2) as options:
             options.loop_vectorization = options.slp_vectorization = True
-            # 1.5 KB stay: llvmlite never frees the list of a builder's observers.
+            # This leaks 1.5 KB: llvmlite never frees the list of a builder's observers.
             with llvm.create_pass_builder(self.target, options) as builder:
                 passes = builder.getModulePassManager()
                 try:
                     passes.run(module, builder)
                 finally:
-                    # Its own close() does nothing, for a base class that does nothing comes first:
-                    # 30 to 60 KB of passes would stay.
+                    # close() would leak 30 to 60 KB of passes: it resolves to a base class's
+                    # method, which does nothing.
                     llvm.newpassmanagers.NewPassManager._dispose(passes)
                     passes.detach()
 
     def emit(self, text: str, optimized: bool) -> bytes:
-        """The object file of a module of IR."""
+        """Return the object file of a module of IR."""
         with self.module(text, optimized) as module:
             made: bytes = self.target.emit_object(module)
             return made
 
     def link(self, key: str, data: bytes, name: str) -> Code:
-        """Load an object file: here where it refers to nothing outside, else by LLVM."""
+        """Load an object file, without LLVM if it has no external references."""
         loaded = _loaded(key, data, name)
         if loaded is not None:
             return loaded
@@ -182,19 +179,19 @@ class _Machine:
             raise Unloadable(str(error)) from error
         code = Code(key, tracker[name])
         _tell_perf(code, data, name)
-        if sys.is_finalizing():  # then it stays, and nothing can be imported
+        if sys.is_finalizing():  # never unmap it; nothing can be imported now
             tracker.detach()
         else:
-            import weakref  # which LLVM's Python side has imported; it takes its time
+            import weakref  # a slow import, but llvmlite has imported it already
 
             weakref.finalize(code, _unload, tracker, linker).atexit = False
         return code
 
     def _load(self, data: bytes, name: str) -> tuple[llvm.ResourceTracker, _Linker]:
-        """What keeps an object file loaded and has its address, and what loaded it."""
+        """Link an object file; return its tracker, which keeps it loaded, and the linker."""
         linker = self._linker
         if linker is None or next(linker.links) > _LIBRARIES:
-            # JITLink reports what is out of reach; the older linker of LLVM truncates it.
+            # JITLink reports relocations out of range; LLVM's older linker truncates them.
             jit = self.llvm.create_lljit_compiler(
                 self.target, use_jit_link=os.name != "nt", suppress_errors=True
             )
@@ -207,8 +204,8 @@ class _Machine:
 def _unload(
     tracker: llvm.ResourceTracker, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing
 ) -> None:
-    """Unmap the code of a tracker; its LLJIT goes with the last reference to it."""
-    # weakref and llvmlite know the end of the process only where they were used before it began.
+    """Unmap the code of a tracker; the last reference disposes of its LLJIT."""
+    # weakref and llvmlite detect shutdown only if they were used before it began.
     if ending():
         tracker.detach()
     else:
@@ -221,22 +218,22 @@ _outcome: tuple[_Machine | None, str] | None = None
 
 
 def available() -> bool:
-    """Whether code can be generated in this process, as far as its memory allows now."""
+    """Return whether code can be generated in this process now; lack of memory may be temporary."""
     return _start()[0] is not None
 
 
 def lasts() -> bool:
-    """Whether what `available` last said holds for as long as this process lives."""
+    """Return whether the last result of `available` is final for this process."""
     return _outcome is not None
 
 
 def reason() -> str:
-    """Why no code can be generated; ``""`` where it can."""
+    """Return why no code can be generated; ``""`` if it can."""
     return _start()[1]
 
 
 def _start() -> tuple[_Machine | None, str]:
-    """The machine, made by the first call in the process."""
+    """Return the machine, created by the first call in the process, and why there is none."""
     outcome = _outcome
     if outcome is None:
         outcome = once("", lambda: _outcome, _tried)
@@ -245,7 +242,7 @@ def _start() -> tuple[_Machine | None, str]:
 
 
 def _tried() -> tuple[_Machine | None, str]:
-    """Make the machine and have it compile a trivial function, or learn why that is impossible."""
+    """Create the machine and compile a trivial function, or find out why that fails."""
     global _outcome
     if _turned_off():
         outcome: tuple[_Machine | None, str] = None, "NATIVECALL_JIT is 0"
@@ -255,17 +252,17 @@ def _tried() -> tuple[_Machine | None, str]:
             _require_permission()
             outcome = _probe()
         except NoRoom as error:
-            return None, str(error)  # the next one who asks may find more
+            return None, str(error)  # not remembered: there may be more room next time
         except Unloadable as error:
             outcome = None, str(error)
-    # A thread that could not wait may have been first.
+    # A thread that could not wait may have finished first.
     if _outcome is None:
         _outcome = outcome
     return _outcome
 
 
 def _turned_off() -> bool:
-    """Whether the environment asks for no generated code."""
+    """Return whether the environment disables generated code."""
     chosen = os.environ.get("NATIVECALL_JIT", "")
     if chosen not in ("", "0", "1"):
         warn_once(f"NATIVECALL_JIT={chosen} is not known, so ignored: 0 is for no generated code")
@@ -281,7 +278,7 @@ def _probe() -> tuple[_Machine | None, str]:
             import llvmlite.binding as llvm
             from llvmlite import ir
 
-            # llvmlite fills a table at its first text, and is not ready for two threads that do it.
+            # llvmlite fills a table at its first constant text, which is not thread-safe.
             str(ir.Constant(ir.ArrayType(ir.IntType(8), 1), bytearray(b" ")))
             idle.locks[1:] = [llvm.ffi.lib._lock._lock]
             machine = _Machine(llvm, llvmlite.__version__)
@@ -303,8 +300,10 @@ def _probe() -> tuple[_Machine | None, str]:
 
 
 def _require_imported(error: Exception) -> None:
-    """Refuse to judge from an error while llvmlite, or something in Python's library, is being
-    imported: a finalizer that runs amid that, and wants code, sees parts of it only.
+    """Raise NoRoom if an error may come from an import in progress.
+
+    A finalizer that runs during an import of llvmlite or of the standard library, and requests
+    code, sees only parts of the module.
     """
     for name, module in [*sys.modules.items()]:
         package = name.partition(".")[0]
@@ -314,8 +313,9 @@ def _require_imported(error: Exception) -> None:
 
 
 def _require_room() -> None:
-    """Refuse to begin where LLVM would soon find no memory, or no stack, for it then ends the
-    process, and where it never becomes idle.
+    """Raise NoRoom if memory or stack is short, since LLVM would abort the process.
+
+    Also raise it if LLVM will never become idle.
     """
     if sys.is_finalizing() and not idle.keep_for_good():
         raise NoRoom("Python ends, and has ended a thread in which LLVM was at work")
@@ -326,9 +326,9 @@ def _require_room() -> None:
 
 
 def _require_permission() -> None:
-    """Refuse to begin where memory cannot be made executable: LLVM would end the process.
+    """Raise Unloadable if memory cannot be made executable: LLVM would abort the process.
 
-    The first time, a warning says what that means; a process may lose the right while it runs.
+    Warn the first time. A process may lose the permission while it runs.
     """
     refused = _ext.code_refused()
     if not refused:
@@ -346,7 +346,7 @@ _codes: Shared[tuple[bytes, str], Code] = Shared()
 
 
 def compile(key: str, module: Callable[[], str], name: str) -> Code:
-    """Machine code for a module of LLVM IR.
+    """Compile a module of LLVM IR, or load its cached object file.
 
     Parameters
     ----------
@@ -354,16 +354,16 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
         Everything that determines the text of the module. The machine and the versions of LLVM,
         CPython and this package are added to it.
     module : callable
-        Returns the text of the module. It is called only where no object file of the key is kept.
-        What the text declares and does not define, a library of the process must have; it must
-        hold no address, for the object file serves other processes.
+        Returns the text of the module. It is called only if no object file of the key is cached. A
+        library of the process must define the symbols that the text declares. The text must not
+        contain addresses, since other processes use the object file.
     name : str
-        The function, or the variable, of the module whose address is wanted.
+        The function or variable of the module whose address is returned.
 
     Returns
     -------
     Code
-        The same object to all who ask for the same, as long as one of them has it.
+        The same object for equal requests, as long as it is referenced.
 
     Raises
     ------
@@ -380,7 +380,7 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
     wanted = _digest(machine.hashed, key), name
 
     def make() -> Code:
-        # A thread that could not wait may have been first.
+        # A thread that could not wait may have finished first.
         return _codes.share(wanted, _linked(machine, key, module, *wanted))
 
     code: Code = once(wanted, lambda: _codes.find(wanted), make)
@@ -388,8 +388,10 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
 
 
 def kept(key: str, name: str) -> Code | None:
-    """What `compile` would give, where that needs no LLVM and it has not been started: the object
-    file is kept, and refers to nothing outside. None for all else, also where no code may be made.
+    """Return the code that `compile` would, if it can be loaded from the cache without LLVM.
+
+    That requires that LLVM has not been started, and that the cached object file has no external
+    references. Otherwise, or if code is disabled, return None.
     """
     global _noted
     if _outcome is not None or _turned_off():
@@ -409,18 +411,17 @@ def kept(key: str, name: str) -> Code | None:
     return code
 
 
-#: The hash of what LLVM told another process; "" where nothing is known of it, None before that is
-#: asked.
+#: The hash of the stored identity of LLVM; "" if none is stored, None before it is looked up.
 _noted: str | None = None
 
 
 def _digest(hashed: str, key: str) -> bytes:
-    """What an object file is kept by; `hashed` is the hash of the identity of LLVM."""
+    """Return the cache key of an object file; `hashed` is the hash of LLVM's identity."""
     return _cache.hashed(f"{hashed} {key}".encode()).digest()
 
 
 def _loaded(key: str, data: bytes, name: str) -> Code | None:
-    """Code from an object file that the core can load; None for others."""
+    """Load an object file by the core; return None if LLVM must link it."""
     loaded = _ext.load_object(data, name)
     if loaded is None:
         return None
@@ -431,7 +432,7 @@ def _loaded(key: str, data: bytes, name: str) -> Code | None:
 
 
 def _tell_perf(code: Code, data: bytes, name: str) -> None:
-    """Write the name of code for perf, if NATIVECALL_PERF=1 asks for that."""
+    """Write the name of code for perf if NATIVECALL_PERF=1."""
     if _PERF:
         from .perfmap import write
 
@@ -441,7 +442,7 @@ def _tell_perf(code: Code, data: bytes, name: str) -> None:
 def _linked(
     machine: _Machine, key: str, module: Callable[[], str], digest: bytes, name: str
 ) -> Code:
-    """Code from the kept object file of the digest, or from the module."""
+    """Link the cached object file of the digest, or compile the module."""
     _require_permission()
     objects = _cache.shared()
     kept = objects.get(digest)
@@ -449,12 +450,12 @@ def _linked(
         try:
             return machine.link(key, kept, name)
         except RuntimeError:
-            # Either the file is at fault, or the request is, which then fails below as well.
+            # If the request is at fault and not the file, it fails below as well.
             objects.discard(digest)
     _require_room()
     optimized = next(machine._optimizations) <= _OPTIMIZED
     made = machine.emit(module(), optimized)
     code = machine.link(key, made, name)
-    # Other processes get nothing that they would make better.
+    # Don't share unoptimized code with other processes, which can still optimize.
     objects.put(digest, made, file=optimized)
     return code

@@ -1,8 +1,9 @@
-"""What determines machine code beside its IR: LLVM, the processor, Python, and this package.
+"""The identity of the code generator: LLVM, the processor, Python, and this package.
 
-LLVM tells it, and to import that takes a tenth of a second. So what it told is noted in the cache,
-by what can be seen without it: its files, what the processor says of itself, Python, the package.
-With the note a process finds the object files that another one has kept, and needs no LLVM.
+Together with the IR, it determines the machine code. Only LLVM knows its identity, and importing it
+takes a tenth of a second. So the identity is stored in the cache, keyed by what is visible without
+LLVM: its files, the processor's identification, Python, this package. A process that finds it can
+use cached object files without LLVM.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .._version import __version__
 
 
 def python() -> tuple[object, ...]:
-    """The Python that this is, and the edition of this package."""
+    """Return the identity of this Python and of this package."""
     return (
         sys.implementation.cache_tag,
         getattr(sys, "abiflags", ""),
@@ -26,22 +27,22 @@ def python() -> tuple[object, ...]:
     )
 
 
-#: Folders that no code comes from: commands, checks of other projects, headers, what users and
-#: other libraries see. What they want compiled is in the key of it, to the last detail. Looking at
-#: the files takes a tenth of a load of a large library that is kept.
+#: Folders that do not affect generated code: commands, conformance checks, headers, interfaces to
+#: users and other libraries. The keys of the code that these request contain every detail.
+#: Scanning their files would take a tenth of the load of a large cached library.
 _ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_native_objects"}
 _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 
 
 def _stamp(name: str, status: os.stat_result) -> tuple[str, int, int]:
-    """What tells one edition of a file from another."""
+    """Return a stamp that changes when a file does."""
     return name, status.st_size, status.st_mtime_ns
 
 
 def _edition() -> list[tuple[str, int, int]]:
-    """Which edition of the package this is: code of one is not for another with its version.
+    """Return the stamps of the package's files, since two editions may have the same version.
 
-    All else of it counts: what code does is also said by C types, call interfaces and plans.
+    All other folders count: C types, call interfaces and plans also determine generated code.
     """
     package = os.path.dirname(os.path.dirname(__file__))
     found = [_stamp(os.path.basename(_lib.FILE), os.stat(_lib.FILE))]
@@ -57,7 +58,7 @@ def _edition() -> list[tuple[str, int, int]]:
 
 
 def _seen() -> bytes | None:
-    """What can be seen without LLVM, as the key of the note; None where that is not enough."""
+    """Return a hash of what is visible without LLVM; None if that does not identify it."""
     from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
 
     processor = _ext.processor()
@@ -76,14 +77,14 @@ def _seen() -> bytes | None:
 
 
 def noted() -> str | None:
-    """What LLVM told a process that saw the same; None where there is no note."""
+    """Return the identity that another process stored; None if there is none."""
     key = _seen()
     found = None if key is None else _cache.shared().get(key)
     return None if found is None else found.decode()
 
 
 def note(identity: str) -> None:
-    """Note what LLVM told this process."""
+    """Store the identity that LLVM reported."""
     key = _seen()
     if key is not None and _cache.shared().get(key) != identity.encode():
         _cache.shared().put(key, identity.encode())

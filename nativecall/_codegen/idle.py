@@ -1,18 +1,18 @@
-"""Serialize the use of LLVM, and hold it across `os.fork`.
+"""Serialize the use of LLVM, and quiesce it across `os.fork`.
 
 ::
 
     with starting: ...                 # this thread starts LLVM
-    keep_for_good() -> bool            # this thread has it from now on, where no other has
+    keep_for_good() -> bool            # lock LLVM for this thread for good, if it is idle
 
-There are two reentrant locks: `starting`, and that of llvmlite, which every call of it takes. A
-thread that takes both takes `starting` first. A fork takes both, so that the child finds LLVM idle.
+There are two reentrant locks: `starting`, and the lock that llvmlite takes in every call. A thread
+that needs both takes `starting` first. A fork takes both, so that LLVM is idle in the child.
 """
 
 from __future__ import annotations
 
 import os
-from _thread import RLock  # threading is more, and takes its time
+from _thread import RLock  # importing threading takes longer
 from sys import is_finalizing
 
 TYPE_CHECKING = False
@@ -20,24 +20,23 @@ if TYPE_CHECKING:
     from .._ext import Foreign
 
 starting = RLock()
-#: The second is llvmlite's, once that is imported. llvmlite offers no other way to it.
+#: The second is llvmlite's private lock, once llvmlite is imported.
 locks: list[Foreign] = [starting]
 _held: list[Foreign] = []  # by the thread that forks
 
 
 def keep_for_good() -> bool:
-    """Take LLVM for good, as the last thread of Python may. False, at once, where another thread
-    starts it or is at work in it.
+    """Lock LLVM for good during interpreter shutdown; return False at once if it is in use.
 
-    Where it is idle it may not stay so: a thread that Python ended while it waited for a lock
-    still gets the lock once it is free, and holds it for ever.
+    A lock that is free may not stay so: a thread that Python ended while it waited still acquires
+    the lock, and never releases it.
     """
     return all(lock.acquire(blocking=False) for lock in locks)
 
 
 def _hold() -> None:
     for lock in locks:  # the second comes while the first is held
-        # At the end of Python, a thread that was ended may have it for ever.
+        # During shutdown, a thread that Python ended may hold the lock for good.
         if lock.acquire(blocking=not is_finalizing()):
             _held.append(lock)
 

@@ -1,7 +1,7 @@
 """Write the names of generated code to ``/tmp/perf-PID.map``, which perf reads.
 
-That is for NATIVECALL_PERF=1. The child of a fork writes its own file, with what it inherited. A
-name is what the code was compiled for: ``nativecall trampoline d:dd 0x0``.
+Enabled by NATIVECALL_PERF=1. After a fork, the child writes its own file, starting with the names
+it inherited. A name contains the key that the code was compiled for.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ _SYMBOLS = 2  # the type of a section
 _FUNCTION = 0x12  # global
 _ELF64 = b"\x7fELF\x02\x01\x01"
 
-_process = 0  # that wrote last
+_process = 0  # the process that last wrote
 
 
 def write(key: str, data: bytes, name: str, address: int) -> None:
-    """Add the function of this name of an object file, which is at this address, to the file of
-    this process.
+    """Add the function `name` of an object file, loaded at `address`, to this process's map.
 
-    Only ELF files for little-endian machines of 64 bits are read. If the file cannot be written,
-    perf has no names.
+    Only ELF files for 64-bit little-endian machines are read. If the map cannot be written, perf
+    shows no names.
     """
     global _process
     size = _sizes(data).get(name)
@@ -36,7 +35,7 @@ def write(key: str, data: bytes, name: str, address: int) -> None:
         if before not in (0, _process):
             with open(f"/tmp/perf-{before}.map", encoding="utf-8") as file:
                 text = file.read() + text
-        # Nobody else's file, and none behind a link that another user planted.
+        # Don't write to a file of another user, nor through a link.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         opened = os.open(f"/tmp/perf-{_process}.map", flags, 0o644)
         with open(opened, "a", encoding="utf-8") as file:
@@ -47,7 +46,7 @@ def write(key: str, data: bytes, name: str, address: int) -> None:
 
 
 def _sizes(data: bytes) -> dict[str, int]:
-    """The bytes of each function of an object file."""
+    """Return the size of each function in an object file."""
     found: dict[str, int] = {}
     if not data.startswith(_ELF64):
         return found

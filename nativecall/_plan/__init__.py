@@ -1,1 +1,1 @@
-"""Plans: how one signature becomes another, and how C passes the values of a call."""
+"""Plans: how one signature converts to another, and how C passes the values of a call."""

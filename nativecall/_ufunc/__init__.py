@@ -1,1 +1,1 @@
-"""NumPy's ufuncs: their loops as native callables, and ufuncs around native callables."""
+"""NumPy ufuncs: native callables of their loops, and ufuncs around native callables."""

@@ -1,10 +1,10 @@
-"""Loops with the function inside of them, for functions whose LLVM IR is known.
+"""Ufunc loops that inline their function, for functions whose LLVM IR is known.
 
-Numba keeps the IR of what it compiled. A library of Numba's own is made for the loop, linked with
-that of the function and optimized by Numba's settings, as `numba.vectorize` does: LLVM inlines the
-function, and vectorizes the loop where it can. Numba never unmaps machine code, so there is one
-loop for a function, however many ufuncs are made of it. Modules of llvmlite are compiled with the
-loop, by the code generator here.
+Numba keeps the IR of compiled functions. The loop becomes a Numba code library, linked with the
+function's library and optimized with Numba's settings, as `numba.vectorize` does. LLVM inlines the
+function, and vectorizes the loop where it can. Numba never unmaps machine code, so a function has
+one loop, however many ufuncs use it. For llvmlite modules, our code generator compiles the module
+together with the loop.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ if TYPE_CHECKING:
 
 
 def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
-    """The address of a loop, which gets nothing for its last argument, and what keeps its code;
-    None where the function's IR is not known, or the loop has to look after failures or the GIL.
+    """Return the address of a loop that needs no `data`, and the owner of its code.
+
+    None if the function's IR is not known, or if the loop must check for failures or take the GIL.
     """
     if plan.core is not None or plan.needs_gil or plan.errors != "none":
         return None
     owners = entry._owners
     if not owners:
         return None
-    owner: Foreign = owners[-1]  # of the present function
+    owner: Foreign = owners[-1]  # of the current function
     llvmlite = sys.modules.get("nativecall._bridges.llvmlite")
     if llvmlite is not None and isinstance(owner, llvmlite.Compiled):
         return _joined(plan, owner)
     callback = sys.modules.get("numba.core.ccallback")
     if callback is not None and isinstance(owner, callback.CFunc):
         if getattr(owner._library, "_disable_inspection", False):
-            return None  # with cache=True Numba keeps machine code alone
+            return None  # with cache=True Numba keeps only the machine code
         return _numba_loop(plan, owner._library, owner._wrapper_name, is_cfunc=True)
     jitted = sys.modules.get("nativecall._bridges.numba.jitted")
     if jitted is not None and isinstance(owner, jitted.Instance):
@@ -44,21 +45,21 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
 
 
 def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
-    """A loop that is compiled with the function's module."""
+    """Compile a loop together with the function's module."""
     from .._codegen import conversions, engine
     from .._plan.abi import Unsupported
 
     try:
         address, code = conversions.joined(plan, owner.text, owner.name)
     except (Unsupported, RuntimeError, engine.NoRoom):
-        return None  # it is called through its pointer
+        return None  # the loop then calls the function through its pointer
     return address, (owner, code)
 
 
 def _numba_loop(
     plan: LoopPlan, library: Foreign, callee: str, *, is_cfunc: bool = False
 ) -> tuple[int, object] | None:
-    """A loop in a library of Numba's, around the C function `callee` of another one."""
+    """Create a Numba code library with a loop around `callee`, a C function of `library`."""
     from .._codegen import abi, conversioncode
     from .._codegen.conversions import loop_key
 
@@ -88,8 +89,10 @@ def _numba_loop(
 
 
 def _inlinable(library: Foreign, callee: str) -> Foreign:
-    """A cfunc's module, without the marks by which Numba keeps its Python function out of the C
-    function around it; as code that several modules may have, which is how Numba links its own.
+    """Return a cfunc's module with functions that LLVM may inline.
+
+    Numba marks the Python function ``noinline``. Linkonce linkage allows several modules to define
+    it, as in Numba's own linking.
     """
     import llvmlite.binding as llvm
 

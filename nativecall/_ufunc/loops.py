@@ -1,17 +1,19 @@
-"""The loops of a ufunc of NumPy's, as native callables.
+"""The loops of a NumPy ufunc, as native callables.
 
-A loop is a C function of NumPy's: ``void (char **args, intptr_t *dimensions, intptr_t *steps,
-void *data)``. Each is offered as that, with `data` bound, its *strided* entry; and, where it is not
-generalised, as a C function of its elements, its *scalar* entry, ``d:d`` for a loop ``d->d``:
-a thunk that calls the loop for one element. The only output is the result; several are
-out-parameters.
+A loop is a C function of NumPy: ``void (char **args, intptr_t *dimensions, intptr_t *steps,
+void *data)``. It has up to two entries:
 
-What a loop raises, as `numpy.power` for negative exponents, the call from Python raises. That a
-loop sets flags of the processor's for overflow and the like, nobody looks at.
+- The *strided* entry is the function itself, with `data` bound.
+- The *scalar* entry is a C function of single elements, ``d:d`` for a loop ``d->d``. It is a thunk
+  that calls the loop for one element. A single output is the result; several outputs are
+  out-parameters. Generalised ufuncs have no scalar entry.
 
-Refused, by name: loops over Python objects, and ufuncs that have no other (`numpy.frompyfunc`);
-types that no signature of C's has (text, records); ufuncs all of whose loops are of NumPy's newer
-interface (ArrayMethod), which its struct does not have: they take text, or types of others.
+An exception of the loop, as of `numpy.power` for negative exponents, propagates to the Python
+caller. Floating-point status flags, such as overflow, are ignored.
+
+Refused with an explanation: loops over Python objects (`numpy.frompyfunc`); types without a C
+signature (text, records); and ufuncs with loops only in NumPy's newer interface (ArrayMethod),
+which the struct does not contain. The latter are for text or third-party types.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ if TYPE_CHECKING:
     from .._ext import Foreign, Thunk, ThunkSpec
     from .._values.calloptions import Policies
 
-#: What every loop is, with `data` as a number that is bound, and with it and the core's symbols.
+#: Signatures of a loop: without `data`, with it as a number, and also with the core's symbols.
 _BOUND = "v:&&c&n&n"
 _WHOLE = f"{_BOUND}N"
 _SETTLED = f"{_WHOLE}N"
 _LENGTH = scalar("q")
 _WORD = ctypes.sizeof(ctypes.c_void_p)
-# NumPy's letters that are not ours. Dates and times are counts of 64 bits.
+# NumPy's letters that differ from ours. Dates and times are 64-bit counts.
 _LETTERS = {"F": "Zf", "D": "Zd", "G": "Zg", "M": "q", "m": "q"}
 _DATES = "Mm"
 _NONE = "OSUVT"
@@ -62,9 +64,9 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
     types : str
         As in `numpy.ufunc.types`.
     address, data : int
-        Of the C function, and its last argument.
+        The address of the C function, and its last argument.
     kept : object
-        What else these need.
+        Keeps these valid.
     """
 
     __slots__ = ()
@@ -79,13 +81,13 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
 
     @property
     def operands(self) -> tuple[CType, ...]:
-        """C types of the elements, inputs first."""
+        """The C types of the elements, inputs first."""
         letters = self.types.replace("->", "")
         return tuple([scalar(_LETTERS.get(letter, letter)) for letter in letters])
 
     @property
     def signature(self) -> Signature:
-        """Of the scalar entry."""
+        """The signature of the scalar entry."""
         inputs, outputs = self.operands[: self.ufunc.nin], self.operands[self.ufunc.nin :]
         if len(outputs) == 1:
             return Signature(outputs[0], inputs)
@@ -93,7 +95,7 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
 
     @property
     def policies(self) -> Policies:
-        """Of the scalar entry."""
+        """The policies of the scalar entry."""
         if self.ufunc.nout == 1:
             return DEFAULT
         outs = [Out(self.ufunc.nin + index) for index in range(self.ufunc.nout)]
@@ -104,12 +106,12 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
 
 
 def loops(ufunc: numpy.ufunc) -> list[Loop]:
-    """The loops in a ufunc's struct that C code can call, in its order.
+    """Return the loops in a ufunc's struct that C code can call, in their order there.
 
     Raises
     ------
     structure.Unknown
-        When the struct is none that is known.
+        If the struct is not laid out as expected.
     """
     import numpy
 
@@ -137,12 +139,12 @@ def loops(ufunc: numpy.ufunc) -> list[Loop]:
 
 
 def find(ufunc: numpy.ufunc, types: str) -> Loop:
-    """The loop for types that are written as in `numpy.ufunc.types`.
+    """Return the loop for types written as in `numpy.ufunc.types`.
 
     Raises
     ------
     SignatureError
-        When there is none for C code, with those that there are.
+        If C code cannot call such a loop; the message lists the loops that it can call.
     """
     letters = types.replace("->", "")
     if any([letter in "OSUV" for letter in letters]):
@@ -155,7 +157,7 @@ def find(ufunc: numpy.ufunc, types: str) -> Loop:
 
 
 def _offered(ufunc: numpy.ufunc) -> str:
-    """What loops there are, for messages."""
+    """Return the list of loops for messages."""
     there = dict.fromkeys([one.types for one in loops(ufunc)])
     return f"it has {', '.join(there)}" if there else _why_none(ufunc)
 
@@ -180,13 +182,14 @@ def _why_none(ufunc: numpy.ufunc) -> str:
 
 
 def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
-    """The loops of a ufunc that are C functions of numbers, by their signatures: the first of each.
-    Those of dates and times are not: as counts they would take integers that mean something else.
+    """Return the first loop of a ufunc for each signature of numbers.
+
+    Loops of dates and times are left out: their 64-bit counts would be taken for plain integers.
 
     Raises
     ------
     SignatureError
-        When there are none.
+        If there are none.
     """
     found: dict[Signature, Loop] = {}
     if ufunc.signature is None:
@@ -203,7 +206,7 @@ def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
 
 
 def entry(ufunc: numpy.ufunc, signature: Signature) -> NativeCallable:
-    """The callable of one entry for a signature; SignatureError when no loop is such a function."""
+    """Return the scalar entry of a signature; raise SignatureError if no loop has it."""
     known = scalars(ufunc)
     loop = known.get(signature)
     if loop is None:
@@ -218,12 +221,12 @@ def entry(ufunc: numpy.ufunc, signature: Signature) -> NativeCallable:
 
 
 def strided(loop: Loop) -> NativeCallable:
-    """A loop's own C function, with `data` bound."""
+    """Return the strided entry: a loop's own C function, with `data` bound."""
     return _thunk(loop, parse(_BOUND), None)
 
 
 def both(ufunc: numpy.ufunc, types: str) -> NativeCallable:
-    """`nativecall.ufunc_loop`."""
+    """Implement `nativecall.ufunc_loop`."""
     loop = find(ufunc, types)
     whole = strided(loop)
     if ufunc.signature is not None:
@@ -231,7 +234,7 @@ def both(ufunc: numpy.ufunc, types: str) -> NativeCallable:
     try:
         one = scalar_entry(loop)
     except SignatureError:
-        return whole  # the C ABI here has no place for its types
+        return whole  # the ABI does not support these types
     made = NativeCallable.__new__(NativeCallable)
     made._describe(ufunc.__name__, None)
     made._set_overloads((one, whole))
@@ -239,12 +242,12 @@ def both(ufunc: numpy.ufunc, types: str) -> NativeCallable:
 
 
 def scalar_entry(loop: Loop) -> NativeCallable:
-    """A loop as a C function of its elements.
+    """Return the scalar entry: a loop as a C function of its elements.
 
     Raises
     ------
     SignatureError
-        When the loop is generalised, or the C ABI here has no place for its types.
+        If the loop is generalised, or the ABI does not support its types.
     """
     if loop.ufunc.signature is not None:
         raise SignatureError(
@@ -258,7 +261,7 @@ _specs: Fifo[tuple[str, int], ThunkSpec] = Fifo()
 
 
 def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None) -> NativeCallable:
-    """A thunk of a loop, for one element with these operands."""
+    """Return a thunk of a loop, for one element of these operands or for the loop as it is."""
     key = signature.text, loop.ufunc.nin
     spec = _specs.get(key)
     if spec is None:
@@ -280,20 +283,20 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
         )
         if lasts:
             _specs.put(key, spec)
-    # The loop as it is has `data` for its last argument.
+    # The loop's own signature includes `data`.
     whole = plain(loop.address, callinterface.of(parse(_WHOLE)), loop.ufunc.__name__, loop)
     values = None, None, None, loop.data, _ext.code_symbols()["nc_symbols"]
     return _ext.make_thunk(whole, spec, values)
 
 
 def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> nodes.Plan:
-    """How a loop is called: for one element of these operands, or as it is."""
+    """Plan the call of a loop: for one element of these operands, or as it is."""
     whole = parse(_WHOLE)
     given = [nodes.Argument(index, arg) for index, arg in enumerate(signature.args)]
     arguments: list[nodes.Node] = [*given]
     result: nodes.Node | None = None
     if operands is not None:
-        # As in an array of them: loops look for operands without gaps.
+        # Strides of a contiguous array, for which loops have fast paths.
         at: list[nodes.Node] = [nodes.Memory((one,), one.type) for one in given[:inputs]]
         at += given[inputs:]
         if signature.result.kind != "void":
@@ -308,12 +311,12 @@ def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int)
 
 
 class _Helper(namedtuple("_Helper", ["operands", "signature"])):
-    """What scalar entries need Python code for."""
+    """Python code for thunks of loops."""
 
     __slots__ = ()
 
     def pickled(self, thunk: Thunk, name: str) -> tuple[object, ...]:
-        """For `pickle`: another process makes the same of the same loop."""
+        """Return the recipe for `pickle`: the same thunk of the same loop."""
         found: Foreign = thunk.function._owners[-1]
         return _again, (found.ufunc, found.types, self.operands is None)
 

@@ -1,17 +1,16 @@
-"""`f.to_ufunc`: a ufunc of NumPy's around a native callable.
+"""`f.to_ufunc`: create a NumPy ufunc around a native callable.
 
-Every entry is a loop. One over elements is generated once for all functions of a shape, and calls
-them through their pointers; a function whose IR a bridge knows is compiled into a loop of its own.
-Generalised loops, and all without generated code, are carried out by the core
+Each entry becomes a loop. An elementwise loop is generated once for all functions of a shape, and
+calls them through their pointers. If a bridge provides the function's IR, the function is compiled
+into a loop of its own. The core executes generalised loops, and all loops without generated code
 (_plan/conversion.py).
 
-A ufunc is pickled as its callable, and made of that again. To NumPy a ufunc is the attribute of a
-module, so the first one that is made here puts another function in the table of `copyreg`, which
-leaves those of others to NumPy's.
+A ufunc is pickled as its callable, and recreated from it. NumPy pickles ufuncs as attributes of a
+module. So the first ufunc created here registers another function with `copyreg`, which passes
+ufuncs of others to NumPy's function.
 
-Guarantees: a ufunc keeps the callable, its code and all that this needs as long as it lives.
-Exceptions of the function come out of the ufunc's call. Loops of entries that need the GIL take
-it; NumPy calls the others without it.
+Guarantees: a ufunc keeps the callable and its code alive. Exceptions of the function propagate from
+the call of the ufunc. Loops of entries that need the GIL take it; other loops run without it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _ORDER = "?bBhHiIqQefdg"
 
 
 class Keeper:
-    """What a ufunc that was made here keeps: the callable, and what its loops need."""
+    """The objects that a ufunc created here keeps alive: the callable, and its loops' data."""
 
     __slots__ = ("arrays", "callable", "given", "kept")
 
@@ -53,7 +52,7 @@ class Keeper:
 
 
 def keeper_of(ufunc: numpy.ufunc) -> Keeper | None:
-    """What a ufunc keeps that was made here; None for others."""
+    """Return the keeper of a ufunc created here; None for others."""
     try:
         address = structure.fields(ufunc).obj
     except structure.Unknown:
@@ -63,7 +62,7 @@ def keeper_of(ufunc: numpy.ufunc) -> Keeper | None:
 
 
 class _Loop(namedtuple("_Loop", ["entry", "plan", "numbers"])):
-    """A loop: the callable of one entry, how that is called, and NumPy's numbers of its types."""
+    """A loop: a callable of one entry, its plan, and NumPy's numbers of its types."""
 
     __slots__ = ()
     entry: NativeCallable
@@ -74,7 +73,7 @@ class _Loop(namedtuple("_Loop", ["entry", "plan", "numbers"])):
 def ufunc(
     f: NativeCallable, name: str | None, doc: str | None, signature: str | None
 ) -> numpy.ufunc:
-    """`NativeCallable.to_ufunc`."""
+    """Implement `NativeCallable.to_ufunc`."""
     for label, value in (("name", name), ("doc", doc)):
         if value is not None:
             of_type(label, str, "a str or None")(value)
@@ -102,7 +101,7 @@ def ufunc(
 
 
 def _pickle_ours() -> None:
-    """Have `copyreg` call a function of ours for ufuncs, which leaves others to NumPy's."""
+    """Register a function for ufuncs with `copyreg`; it passes those of others to NumPy's."""
     import numpy
 
     of_numpy: Foreign = copyreg.dispatch_table.get(numpy.ufunc)
@@ -117,7 +116,7 @@ def _pickle_ours() -> None:
 
 
 def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
-    """The loop of a callable of one entry."""
+    """Return the loop of a callable of one entry."""
     cif, _, flags = entry._entry()
     if wanted is None:
         plan = operands.elementwise(entry.__name__, cif, flags)
@@ -132,7 +131,7 @@ def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
 
 
 def _number(entry: NativeCallable, ctype: CType) -> int:
-    """NumPy's number of a type."""
+    """Return NumPy's number of a type."""
     try:
         found = dtype_of(ctype)
     except TypeError:
@@ -146,7 +145,7 @@ def _number(entry: NativeCallable, ctype: CType) -> int:
 
 
 def _rank(ctype: CType) -> int:
-    """Where NumPy looks for a type among loops: what can be cast comes before what it becomes."""
+    """Return the position of a type in NumPy's search: types come before those they cast to."""
     text = ctype.text
     return _ORDER.index(text) if text in _ORDER else len(_ORDER) + "fdg".find(text[-1])
 
@@ -165,7 +164,7 @@ def _require_alike(f: NativeCallable, loops: list[_Loop]) -> None:
 
 
 def _distinct(loops: list[_Loop]) -> list[_Loop]:
-    """Of loops for the same types the first, which is the one that NumPy finds."""
+    """Return the first of the loops for the same types, which is the one that NumPy finds."""
     found: dict[tuple[int, ...], _Loop] = {}
     for loop in loops:
         found.setdefault(loop.numbers[: len(loop.plan.inputs)], loop)
@@ -173,7 +172,7 @@ def _distinct(loops: list[_Loop]) -> list[_Loop]:
 
 
 def _code(loop: _Loop, keeper: Keeper) -> tuple[int, int]:
-    """The address of a loop, and what it gets as its last argument; the keeper keeps both."""
+    """Return the address of a loop and its `data`; the keeper keeps both alive."""
     entry, plan = loop.entry, loop.plan
     known = inlined.loop(entry, plan)
     if known is not None:

@@ -1,15 +1,18 @@
-"""Which arguments and results of a C function are the operands of a ufunc's loop.
+"""Map the arguments and results of a C function to the operands of a ufunc loop.
 
-Without a signature of NumPy's every element is a number: what Python passes is an input, what it
-gets is an output, so out-parameters are outputs, and the fields of a struct that is returned, too.
+Without a NumPy signature, every operand is a number. The arguments that Python passes are inputs.
+The result, out-parameters, and the fields of a returned struct are outputs.
 
-With one, as ``(n),(n)->()``, operands are pointers to arrays, strided views, or numbers. The
-function's pointers to what it does not promise to leave alone, from the last on, and its result are
-the outputs. Every other argument is an input, or the length of a dimension: an integer that is
-named like it, or where no argument is, the integers that are left, in the order in which the
-dimensions are first named. Where inputs are wanted that no argument is left for, outputs are what
-the function changes in place: input and output at once, in the place of the argument. Each
-dimension behind a pointer is a number, or one that a length or a view tells the function.
+With a NumPy signature, such as ``(n),(n)->()``, operands are pointers to arrays, strided views, or
+numbers:
+
+- Outputs are the function's result and its last pointers and views that are not const.
+- Lengths are integers named like a dimension. If no argument is, all integers that are not inputs
+  are lengths, in the order in which the signature first names the dimensions.
+- All other arguments are inputs.
+- If the signature has more inputs than arguments are left, the function changes outputs in place:
+  such an argument is both an input and an output.
+- Each dimension of a pointer must be a number, or one whose length an argument or a view passes.
 """
 
 from __future__ import annotations
@@ -39,16 +42,16 @@ _SIGNATURE = re.compile(rf"({_OPERANDS})->({_OPERANDS})")
 
 
 class Core(namedtuple("Core", ["inputs", "outputs", "names", "text"])):
-    """A signature of NumPy's generalised ufuncs.
+    """A signature of a generalised NumPy ufunc.
 
     Attributes
     ----------
     inputs, outputs : list of tuple of int
         The dimensions of each operand, by number.
     names : list of str
-        Of the dimensions, in the order in which they are first named; a number is a fixed length.
+        The names of dimensions, in order of first appearance; a number is a fixed length.
     text : str
-        As it was given.
+        The signature as given.
     """
 
     __slots__ = ()
@@ -94,7 +97,7 @@ def _is_number(ctype: CType) -> bool:
 
 
 def _shown(signature: Signature, index: int, typed: bool = False) -> str:
-    """An argument as the subject of a message, with its name, and `typed` its type."""
+    """Return an argument as the subject of a message: with its name and, if `typed`, its type."""
     name = signature.names[index]
     said = [repr(name)] if name else []
     if typed:
@@ -125,7 +128,7 @@ class _Reader:
         return SignatureError(f"{who} cannot be a ufunc: {why}", hint=hint)
 
     def result(self) -> list[tuple[CType, int]]:
-        """What the function returns: numbers, and where in its result."""
+        """Return the numbers in the function's result, with their offsets."""
         result = self.signature.result
         if drops_result(self.signature, self.flags):
             return []
@@ -153,12 +156,12 @@ class _Reader:
 
 
 def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
-    """The loop around a function of numbers.
+    """Plan the loop around a function of numbers.
 
     Raises
     ------
     SignatureError
-        Where something of it is no number, or nothing comes out.
+        If an argument or result is not a number, or there is no output.
     """
     one = _Reader(name, cif, flags)
     outs: dict[int, Out] = {out.index: out for out in one.policies.out}
@@ -212,7 +215,7 @@ def _require(one: _Reader) -> None:
 
 
 def _element(ctype: CType) -> CType | None:
-    """What an argument has of an operand: the type of its elements."""
+    """Return the element type of an argument that can be an operand; None for others."""
     if _is_number(ctype):
         return ctype
     if isinstance(ctype, View):
@@ -224,12 +227,12 @@ def _element(ctype: CType) -> CType | None:
 
 
 def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> LoopPlan:
-    """The loop around a function of arrays, by NumPy's signature.
+    """Plan the loop around a function of arrays, by a NumPy signature.
 
     Raises
     ------
     SignatureError
-        Where the function's arguments are not what the signature says; it says how many of what.
+        If the function's arguments do not match the signature; the message says how.
     """
     one = _Reader(name, cif, flags)
     args = list(one.signature.args[: one.count])
@@ -291,7 +294,7 @@ def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> Loop
 def _require_told(
     one: _Reader, arguments: list[Passed], rows: list[tuple[int, ...]], wanted: Core
 ) -> None:
-    """Refuse a pointer to an array whose length nothing tells the function."""
+    """Refuse a pointer to an array whose length the function cannot know."""
     told = {place for place, name in enumerate(wanted.names) if name.isdecimal()}
     for how in arguments:
         if how.how == "length":
@@ -311,7 +314,7 @@ def _require_told(
 
 
 def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list[int]:
-    """The outputs that are inputs, too: those that `out` says are, else all that are not said."""
+    """Return the outputs that are also inputs: those ``"inout"``, and all others if needed."""
     said = [out.index for out in one.policies.out if out.given]
     if not 0 < count <= len(written):
         return []
@@ -326,7 +329,7 @@ def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list
 
 
 def _written(one: _Reader, args: list[CType], count: int, wanted: Core) -> list[int]:
-    """The arguments that are outputs."""
+    """Return the arguments that are outputs."""
     said = [out.index for out in one.policies.out]
     can = [
         index
@@ -344,7 +347,7 @@ def _written(one: _Reader, args: list[CType], count: int, wanted: Core) -> list[
 
 
 def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) -> dict[int, int]:
-    """The arguments that are lengths, and of which dimensions."""
+    """Return the arguments that are lengths, with the numbers of their dimensions."""
     names = [(name or "").strip("_").lower() for name in one.signature.names]
     integers = [index for index, ctype in enumerate(args) if ctype.kind == "int"]
     dimensions = [place for place, name in enumerate(wanted.names) if not name.isdecimal()]
@@ -354,7 +357,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
         return found
     others = [one.signature.args[index] for index in range(len(args)) if index not in written]
     others = [ctype for ctype in others if ctype.kind != "int"]
-    # An integer is an input where that has no dimensions, and nothing else is one.
+    # Integers are inputs for the inputs without dimensions that other arguments do not fill.
     single = [row for row in wanted.inputs if not row][len([*filter(_is_number, others)]) :]
     missing = len(integers) - max(0, min(len(wanted.inputs) - len(others), len(single)))
     if missing <= 0:
@@ -369,9 +372,9 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
 
 
 def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core) -> None:
-    """Refuse other rows than a pointer leads to, and fewer items than C declares.
+    """Refuse rows of another length than a pointer's, and fewer items than C declares.
 
-    `double r[2][3]` has ``(2,3)`` or ``(6)``, `double (*r)[3]` has ``(n,3)``.
+    `double r[2][3]` matches ``(2,3)`` or ``(6)``, `double (*r)[3]` matches ``(n,3)``.
     """
     shape = ctype.pointee.shape if isinstance(ctype.pointee, Array) else ()
     items = prod(shape)
@@ -401,7 +404,7 @@ def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], want
 
 
 def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CType:
-    """The type of an operand's elements, which an argument has with so many dimensions."""
+    """Return the element type of an argument as an operand with these dimensions."""
     ctype = one.signature.args[index]
     found = _element(ctype)
     if found is None:

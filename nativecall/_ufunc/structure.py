@@ -1,12 +1,12 @@
-"""NumPy's C interface to ufuncs, as far as it is needed here: the struct, and what makes one.
+"""NumPy's C interface to ufuncs: the struct `PyUFuncObject`, and the function that creates one.
 
-NumPy is used as C code that was compiled with its headers uses it: the functions come from the
-capsule `_UFUNC_API`, by their numbers in `__ufunc_api.h`, and the struct is `PyUFuncObject` of
-`ufuncobject.h`. Both are fixed since NumPy 1.7; what may differ comes later in the struct.
+NumPy is used like C code compiled with its headers uses it. The functions come from the capsule
+`_UFUNC_API`, by their numbers in `__ufunc_api.h`; the struct is in `ufuncobject.h`. Both are fixed
+since NumPy 1.7; versions differ only in later fields of the struct.
 
-Guarantees: nothing is read from a ufunc of a version of NumPy that is not known, nor before what
-lies where the struct says it does agrees with what the ufunc says of itself; `Unknown` says what
-does not. What a new ufunc points into lives as long as it.
+Guarantees: a ufunc is read only if its version of NumPy is known, and if fields of its struct agree
+with its Python attributes. Otherwise `Unknown` says why. The memory that a new ufunc points to
+lives as long as the ufunc.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .._ext import Foreign
 
-#: The versions whose headers were read.
+#: The versions whose headers were checked.
 KNOWN = ((1, 26), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4), (2, 5))
 _FROM_FUNC_AND_DATA = 31  # PyUFunc_FromFuncAndDataAndSignature
 _NO_IDENTITY = -1
@@ -33,11 +33,11 @@ _take = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi
 
 
 class Unknown(TypeError):
-    """A ufunc that is not read: its NumPy is not known, or it is not laid out as that says."""
+    """Raised for a ufunc of an unknown NumPy, or with an unexpected memory layout."""
 
 
 class _Fields(ctypes.Structure):
-    """PyUFuncObject after its head, as far as all versions agree."""
+    """PyUFuncObject after its object header, up to where versions differ."""
 
     _fields_ = [
         ("nin", ctypes.c_int),
@@ -57,7 +57,7 @@ class _Fields(ctypes.Structure):
 
 
 def _require_known(module: Foreign) -> None:
-    """Refuse a NumPy whose headers were not read."""
+    """Refuse a NumPy whose headers were not checked."""
     text = str(module.__version__)
     parts = text.split(".")
     version = tuple([int(part) if part.isdigit() else -1 for part in parts[:2]])
@@ -69,7 +69,7 @@ def _require_known(module: Foreign) -> None:
 
 
 def fields(ufunc: numpy.ufunc) -> Foreign:
-    """The struct of a ufunc, which is the caller's to keep meanwhile.
+    """Return the struct of a ufunc, which the caller must keep alive.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def fields(ufunc: numpy.ufunc) -> Foreign:
 
 
 def table() -> Foreign:
-    """NumPy's functions for C code, by their numbers in `__ufunc_api.h`."""
+    """Return NumPy's table of C functions, indexed by their numbers in `__ufunc_api.h`."""
     import numpy
 
     _require_known(numpy)
@@ -112,21 +112,21 @@ def new(
     signature: str | None,
     keep: Foreign,
 ) -> numpy.ufunc:
-    """A ufunc around loops.
+    """Create a ufunc around loops.
 
     Parameters
     ----------
     functions, data : sequence of int
-        The address of each loop, and of what it gets as its last argument.
+        The address of each loop, and its last argument.
     types : sequence of sequence of int
-        NumPy's numbers of the types of each loop, inputs first.
+        NumPy's type numbers of each loop, inputs first.
     nin : int
     name, doc : str
     signature : str, optional
-        Of a generalised ufunc.
+        For a generalised ufunc.
     keep : object
-        Whatever the addresses lead into; lives as long as the ufunc. What it has as
-        `arrays`, which it must be able to have, is this function's.
+        Keeps the memory behind these addresses alive, and lives as long as the ufunc. This function
+        sets its attribute `arrays`.
     """
     import numpy
 
@@ -157,7 +157,7 @@ def new(
         0,
         None if signature is None else signature.encode(),
     )
-    _take(keep)  # for ever, where it is refused: the ufunc may be called before it goes
+    _take(keep)  # leaks if the ufunc is refused below, as it may be called before it is freed
     found = fields(made)
     where = ctypes.addressof(arrays[0]), ctypes.addressof(arrays[1])
     there = tuple(

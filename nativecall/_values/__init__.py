@@ -1,1 +1,1 @@
-"""Single values between Python and C memory, and foreign objects that hold them."""
+"""Conversions of single values between Python and C memory, and objects of other libraries."""
