@@ -1,4 +1,4 @@
-"""Output of commands (headings, text, tables), and the exit status if it cannot be written.
+"""Output of commands (headings, text, tables), and the exit status after an error.
 
 rich colours the output on a terminal. Files, pipes and systems without rich (the extra `cli`) get
 the same words and numbers as aligned text. Symbols that the encoding of standard output lacks are
@@ -148,7 +148,7 @@ def guarded(program: str, run: Callable[[list[str]], int]) -> int:
         return 128 + signal.SIGINT
     except OSError as error:
         if sys.stdout is not None:
-            # It takes no more; what it still holds must not be tried again at exit.
+            # Discard buffered output, so that it is not written again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"{' '.join(said)}: {error}", file=sys.stderr)

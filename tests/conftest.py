@@ -27,7 +27,7 @@ import pytest
 # Assertions there show values, as in tests.
 pytest.register_assert_rewrite("support")
 
-from support import build, compilecache, forkserver  # noqa: E402  # once they are to be rewritten
+from support import build, compilecache, forkserver  # noqa: E402  # after registering the rewrite
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent

@@ -173,7 +173,7 @@ def pickled(obj: object, *how: Foreign) -> tuple[object, ...] | None:
 
 
 def _exported_again(module: str, key: str, *how: Foreign) -> object:
-    """For `pickle`."""
+    """For `pickle`: wrap an exported capsule again."""
     table = getattr(import_module(module), "__pyx_capi__", {})
     if key not in table:
         raise SymbolError.missing(key, module, [*table])

@@ -106,14 +106,14 @@ def reason(obj: Foreign) -> str | None:
 
 
 def _restore(text: str, function: str, *how: Foreign) -> object:
-    """For `pickle`."""
+    """For `pickle`: compile the function again."""
     from llvmlite import binding
 
     return wrapped(NativeCallable, binding.parse_assembly(text).get_function(function), *how)
 
 
 def _signature(obj: Foreign, type_: Foreign) -> Signature:
-    """The signature of a function."""
+    """Return the signature of a function."""
     name = obj.name
     head = next((one for one in _HEAD.finditer(str(obj)) if name in (one[3], one[4])), None)
     if head is None or head[1] == "declare":

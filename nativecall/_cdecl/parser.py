@@ -1223,7 +1223,7 @@ class Parser:
     def no_function(self) -> Unknown:
         """Return the error for a last declarator that is not a function.
 
-        A parenthesized undeclared type name would be taken for the declarator's name.
+        A parenthesised undeclared type name would be taken for the declarator's name.
         """
         if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
             self.at = self.named
@@ -1350,7 +1350,7 @@ class Parser:
             self.variables[name] = (node, const, place[0])
 
     def _initialised(self, name: str, node: Node, const: bool, static: bool, start: int) -> None:
-        """Parse an initializer; if it is a constant, it becomes the value of the name."""
+        """Parse an initialiser; if it is a constant, it becomes the value of the name."""
         begun = self.at
         if const and isinstance(node, Number):
             try:

@@ -66,7 +66,7 @@ _TAKING = (
 
 
 def _bare(value: Foreign) -> Foreign:
-    """Return an argument with cffi's own objects; it may be an initializer with several."""
+    """Return an argument with cffi's own objects; it may be an initialiser with several."""
     if type(value) in (list, tuple):
         return [*map(_bare, value)]
     if type(value) is dict:

@@ -55,7 +55,7 @@ class Library(Single):
     and unions are cffi arrays and pointers. Assign a whole one from a sequence or a mapping. No
     other attribute can be assigned.
 
-    ``library["close"]`` is the C function `close`, which is a method as an attribute. A ``with``
+    As an attribute, `close` is a method; ``library["close"]`` is the C function. A ``with``
     statement closes the library.
 
     Attributes
@@ -74,7 +74,7 @@ class Library(Single):
     name: str | None = None
     path: str | None = None
     declarations: Declarations | None = None
-    _known: Declarations = _Undeclared()  # type: ignore[assignment]  # as if
+    _known: Declarations = _Undeclared()  # type: ignore[assignment]  # same attributes
     _handle: OpenLibrary | None = None
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
@@ -366,7 +366,7 @@ class Library(Single):
         if self.declarations is None and self._owner._base is None:
             from .._cdecl.spelling import parse
 
-            return parse(given)  # type: ignore[arg-type]  # it says what it takes
+            return parse(given)  # type: ignore[arg-type]  # raises for others
         return self._owner.signature(given)
 
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:

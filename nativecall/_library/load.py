@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def _again(name: str | None, declarations: str | None, options: dict[str, Foreign]) -> Library:
-    """For `pickle`."""
+    """For `pickle`: load the library again."""
     return load(name, declarations, **options)
 
 
 def _flags(given: object) -> int:
     try:
-        flags = index(given)  # type: ignore[arg-type]  # that is asked
+        flags = index(given)  # type: ignore[arg-type]  # the question
     except TypeError:
         raise wrong_type("'flags'", "an int", given) from None
     if not 0 <= flags < 1 << 31:
@@ -217,7 +217,7 @@ def load(
     if known is not None and how:
         how.refuse_unknown_arguments(known)
     if lenient:
-        return library  # type: ignore[return-value]  # checkers know it by another name
+        return library  # type: ignore[return-value]  # checkers see another class
     if known is not None:
         named = known.functions.keys() - known.inlines
         for symbol in [known.symbols.get(one, one) for one in named]:
@@ -229,4 +229,4 @@ def load(
                 what, use = ("function", f"function({symbol!r})")
             message = f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}"
             warn(message, UserWarning)
-    return library  # type: ignore[return-value]  # checkers know it by another name
+    return library  # type: ignore[return-value]  # checkers see another class

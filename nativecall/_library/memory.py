@@ -64,7 +64,7 @@ RECORDS = ("struct", "union")
 #: Alignment of cffi's own memory.
 CFFI_ALIGNS = 16
 _POINTERS = ("pointer", "function")
-#: cffi's flag of members that positional initializers skip.
+#: cffi's flag of members that positional initialisers skip.
 IGNORED = 1
 #: Pointers to these accept `bytes`, of which a copy is made.
 CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
@@ -72,7 +72,7 @@ _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.
 _CData = _cffi_backend._CDataBase
 _BYTES = _lib.ffi.typeof("char *")
 _WORDS = _lib.ffi.typeof("uintptr_t")
-#: cffi's errors for an unsuitable initializer; SystemError for a struct with a flexible array.
+#: cffi's errors for an unsuitable initialiser; SystemError for a struct with a flexible array.
 _MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
 #: Initializers of arrays other than buffers.
 _INITIALISERS = (list, tuple, int, bytes, str, dict, _CData, type(None))
@@ -144,7 +144,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
         return _aligned(alignment, kept)(ctype, init)
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
-        """Allocate for initializers that the core does not handle, or raise."""
+        """Allocate for initialisers that the core does not handle, or raise."""
         init = _ext.bare(init)
         if elements is not None and not isinstance(init, _INITIALISERS):
             held = _buffer(elements[0], init, who)
@@ -268,7 +268,7 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
 class StructPointer(_ext.StructPointerBase):
     """A cffi pointer to a struct with pointers in it, or an array of these.
 
-    Members and items accept what initializers accept. Its attributes are those of the cffi object,
+    Members and items accept what initialisers accept. Its attributes are those of the cffi object,
     `cdata`.
     """
 
@@ -404,7 +404,7 @@ class Structs(dict["FFIType", bool]):
         return found
 
 
-# -- initializers --------------------------------------------------------------------------------
+# -- initialisers --------------------------------------------------------------------------------
 
 
 def _write(
@@ -455,7 +455,7 @@ def _fill(
 def _sized(
     owner: Owner, ctype: FFIType, init: Foreign, kept: list[Foreign], who: Who, before: int = 0
 ) -> tuple[object, Foreign]:
-    """Return what makes cffi allocate enough zeros, and the initializer as a reusable value.
+    """Return what makes cffi allocate enough zeros, and the initialiser as a reusable value.
 
     The former is the length of an array without one, in a struct by the member's name; None for
     types that have a size. `before` is the number of bytes before it.
@@ -601,7 +601,7 @@ def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
         return _ext.pin(cif, _named(who), -1, value)
     except (TypeError, BufferError, ValueError):
         try:
-            memoryview(value).release()  # type: ignore[arg-type]  # what is none raises TypeError
+            memoryview(value).release()  # type: ignore[arg-type]  # raises TypeError otherwise
         except (TypeError, BufferError, ValueError):
             return None
         raise
@@ -629,7 +629,7 @@ def _items(value: Foreign, who: str) -> Sequence[object]:
 
 
 def _by_position(struct: FFIType) -> list[str]:
-    """Return the members that positional initializers fill."""
+    """Return the members that positional initialisers fill."""
     taken = [name for name, field in struct.fields if not field.flags & IGNORED]
     return taken[:1] if struct.kind == "union" else taken
 
@@ -637,7 +637,7 @@ def _by_position(struct: FFIType) -> list[str]:
 def _members(
     owner: Owner, struct: FFIType, value: Foreign, kept: list[Foreign], who: str
 ) -> dict[str, object]:
-    """Return the members that an initializer sets, by name."""
+    """Return the members that an initialiser sets, by name."""
     if isinstance(value, Values):
         kept += value._kept.values()
         encoding = value._layout.about.encoding or "utf-8"

@@ -357,11 +357,11 @@ def _problem(option: str, value: object, signature: Signature) -> str:
     """Return why an option for arguments does not fit a function; "" if it does."""
     try:
         if option == "out":
-            resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # it was checked
+            resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # was checked
         elif value != "call":
             from .._callable.entry import kept_for
 
-            kept_for(signature, value)  # type: ignore[arg-type]  # it was checked
+            kept_for(signature, value)  # type: ignore[arg-type]  # was checked
     except ValueError as error:
         return str(error)
     return ""
@@ -372,7 +372,7 @@ def _arguments(option: str, value: object) -> list[str | int]:
     if option == "out":
         return arguments(value)
     is_other = isinstance(value, (str, int)) and value not in ("call", "library", "process")
-    return [value] if is_other else []  # type: ignore[list-item]  # it was asked
+    return [value] if is_other else []  # type: ignore[list-item]  # as checked
 
 
 def _has(row: Row, wanted: Iterable[str | int]) -> bool:

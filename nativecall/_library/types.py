@@ -139,7 +139,7 @@ class Owner:
             made = from_ffi(given, self)
             if isinstance(made, Signature):
                 return made
-        return parse(given)  # type: ignore[arg-type]  # it says what it takes
+        return parse(given)  # type: ignore[arg-type]  # raises for others
 
     @property
     def ffi(self) -> FFI:

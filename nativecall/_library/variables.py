@@ -7,7 +7,7 @@ cffi array; a struct or union is a cffi pointer.
 
 An object assigned to a pointer variable lives until the next assignment, since C code may follow
 the pointer at any time. Reads and writes are plain loads and stores. If C code in other threads
-uses the variable, you must synchronize.
+uses the variable, you must synchronise.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def intern(
     """Return the interned object for `named`, pointer-sized by default; create it if necessary."""
     found = _interned.get(named)
     if found is not None:
-        return found  # type: ignore[return-value]  # a text says what class its type is of
+        return found  # type: ignore[return-value]  # the text determines the class
     if depth > MAX_DEPTH:
         raise SignatureError(f"a type is nested more than {MAX_DEPTH} levels deep")
     # A function pointer's text contains 'X{' and '}', its signature does not.

@@ -13,8 +13,8 @@
               | "O"                                    PyObject *
     field     = type [ "#" n ] [ ":" name ":" ]        with "#" a bit-field of n bits
 
-White space may stand between any two tokens. Every malformed text is a `SignatureError` that names
-the column. In this grammar, with the names of fields, signatures are kept as plain data, a `Row`.
+White space may separate any two tokens. A malformed text raises a `SignatureError` that names the
+column. Signatures are cached as plain data, a `Row`, in this grammar with the names of fields.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ _WITH_MORE = _words(
 )
 
 
-#: First tokens of a parenthesized declarator, but not of parameters.
+#: First tokens of a parenthesised declarator, but not of parameters.
 _NESTED = ("*", "(", "__attribute__", "__cdecl")
 
 
 def around_name(written: str) -> tuple[str, str] | None:
-    """Split a function's declaration around its name, or around a parenthesized pointer.
+    """Split a function's declaration around its name, or around a parenthesised pointer.
 
     Return the text before it and the text after it, which begins with the parameters. Comments are
     removed.

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .._output import CommandError, Output, guarded
-from . import _apart, _consumer, _provider, _rules, _runtime  # noqa: F401  # they register rules
+from . import _apart, _consumer, _provider, _rules, _runtime  # noqa: F401  # register rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -179,7 +179,7 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
 def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
     """Leave the jitted function with the exception that is set.
 
-    Numba's optimiser releases the references that the function holds at a raise. It recognizes a
+    Numba's optimiser releases the references that the function holds at a raise. It recognises a
     raise by a store of the exception.
     """
     calls = context.call_conv
@@ -345,7 +345,7 @@ class CallFailure(Exception):
     arguments, and `_note_failure` stores its data.
     """
 
-    def __new__(  # type: ignore[misc]  # what it makes is another exception
+    def __new__(  # type: ignore[misc]  # returns another exception
         cls, made: BaseException | None = None
     ) -> BaseException:
         # Numba and CPython may instantiate it twice, the second time from the first instance.
@@ -516,10 +516,10 @@ def _asking(context: NumbaObject, module: ir.Module, asked: Constants | _Core) -
         return module.globals[name]
     zeros = ir.ArrayType(_WORD, asked.count)
     nothing = ir.GlobalVariable(module, zeros, f"{name}.nothing")
-    nothing.linkage, nothing.initializer, nothing.global_constant = "internal", zeros(None), True
+    nothing.linkage, nothing.initialiser, nothing.global_constant = "internal", zeros(None), True
     word = cgutils.voidptr_t
     slot = ir.GlobalVariable(module, word, f"{name}.slot")
-    slot.linkage, slot.initializer = "internal", word(None)
+    slot.linkage, slot.initialiser = "internal", word(None)
     function = ir.Function(module, ir.FunctionType(POINTER, [ir.IntType(1)]), name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
