@@ -516,10 +516,10 @@ def _asking(context: NumbaObject, module: ir.Module, asked: Constants | _Core) -
         return module.globals[name]
     zeros = ir.ArrayType(_WORD, asked.count)
     nothing = ir.GlobalVariable(module, zeros, f"{name}.nothing")
-    nothing.linkage, nothing.initialiser, nothing.global_constant = "internal", zeros(None), True
+    nothing.linkage, nothing.initializer, nothing.global_constant = "internal", zeros(None), True
     word = cgutils.voidptr_t
     slot = ir.GlobalVariable(module, word, f"{name}.slot")
-    slot.linkage, slot.initialiser = "internal", word(None)
+    slot.linkage, slot.initializer = "internal", word(None)
     function = ir.Function(module, ir.FunctionType(POINTER, [ir.IntType(1)]), name)
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
