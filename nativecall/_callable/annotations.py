@@ -1,11 +1,10 @@
-"""What Python passes to a native callable and gets back, as `inspect` and `typing` tell it.
+"""The parameters and results of a native callable, for `inspect` and `typing`.
 
-One reading of a call interface, for `inspect.signature`, `typing.get_type_hints`, `help` and the
-stubs that ``nativecall stubs`` writes: which arguments calls from Python pass, by what names, and
-what they return. Hints are classes, so that `functools.singledispatch` and others
-that look classes up can use them: `float` for floating-point numbers, `int`, `complex`, `bool`,
-`bytes` or `str` for text, `Record` for structs, `object` for pointers and what else has no class of
-its own. A call takes more than a hint says: whatever converts to such a value without loss.
+`inspect.signature`, `typing.get_type_hints`, `help` and ``nativecall stubs`` share this reading of
+a call interface: the arguments that Python passes, their names, and the results. Hints are classes,
+so that `functools.singledispatch` can use them: `float`, `int`, `complex`, `bool`; `bytes` or `str`
+for text; `Record` for structs; `object` for pointers and other types. A call accepts more than its
+hints: any value that converts without loss.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ if TYPE_CHECKING:
     from .._ext import CallInterface
     from .._types.ctype import CType
 
-#: An argument that Python passes: its name, whether it may be passed by that, its C type, whether C
-#: only reads behind it, what characters it points to ("" for none), its index in C, and whether it
-#: is an array of values that go in, for C to change.
+#: An argument that Python passes: its name; whether it may be passed by name; its C type; whether C
+#: only reads through it; the characters it points to ("" for none); its index in C; and whether it
+#: is an array that C changes in place.
 Argument = namedtuple(
     "Argument", ["name", "named", "type", "readonly", "text", "index", "is_array"]
 )
-#: What a call returns, one for each value: its C type, what characters it points to, and whether it
-#: is an array.
+#: A value that a call returns: its C type, the characters it points to, and whether it is an array.
 Result = namedtuple("Result", ["type", "text", "is_array"])
 
 _CLASSES: dict[str, type] = {
@@ -46,7 +44,7 @@ _CLASSES: dict[str, type] = {
 
 
 def arguments(cif: CallInterface) -> list[Argument]:
-    """The arguments that calls from Python pass."""
+    """Return the arguments that calls from Python pass."""
     signature = cif.signature
     count = len(cif.types) - 1
     said = {out.index: out for out in cif.policies.out}
@@ -69,7 +67,7 @@ def arguments(cif: CallInterface) -> list[Argument]:
 
 
 def results(cif: CallInterface, flags: int) -> list[Result]:
-    """What a call from Python returns: no value, one, or a tuple of several."""
+    """Return the values that a call from Python returns: none, one, or several as a tuple."""
     signature = cif.signature
     found = []
     dropped = cif.policies.out and outparameters.drops_result(signature, flags)
@@ -85,21 +83,21 @@ def results(cif: CallInterface, flags: int) -> list[Result]:
 
 
 def hint(ctype: CType, text: str = "", encoding: str | None = None) -> type:
-    """The class of a C type's values in Python."""
+    """Return the Python class of a C type's values."""
     if text and text[0] != "(":
         return str if text != "char" or encoding else bytes
     return _CLASSES.get(ctype.kind, object)
 
 
 def result_hint(cif: CallInterface, flags: int) -> object:
-    """What a call returns, as a hint."""
+    """Return the hint for the result of a call."""
     encoding = cif.policies.encoding
     if cif.policies.check is not None:
         return object  # it may return anything
     found: list[object] = []
     for one in results(cif, flags):
         kind: type = object if one.is_array else hint(one.type, one.text, encoding)
-        # What C calls text may be NULL.
+        # A text pointer may be NULL.
         found.append(kind | None if one.text else kind)
     if len(found) < 2:
         return found[0] if found else None
@@ -107,7 +105,7 @@ def result_hint(cif: CallInterface, flags: int) -> object:
 
 
 def of(cif: CallInterface, flags: int) -> inspect.Signature:
-    """The parameters of a callable of one entry, with hints."""
+    """Return the parameters of a callable of one entry, with hints."""
     positional = inspect.Parameter.POSITIONAL_ONLY
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     encoding = cif.policies.encoding
@@ -125,8 +123,11 @@ def of(cif: CallInterface, flags: int) -> inspect.Signature:
 
 
 def common(each: list[inspect.Signature]) -> inspect.Signature:
-    """What the entries of a callable have in common: the parameters where there are as many in all,
-    by the names and with the hints that are the same, else any number."""
+    """Return the common signature of several entries.
+
+    If all have the same number of parameters, equal names and hints are kept. Otherwise it has any
+    number of parameters.
+    """
     first = [*each[0].parameters.values()] if each else []
     if not each or any([len(one.parameters) != len(first) for one in each]):
         return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])

@@ -1,7 +1,7 @@
-"""Calls on processors whose ABI nativecall does not know: cffi's own, of numbers and pointers.
+"""Calls on processors with an unknown ABI: cffi's own calls, of numbers and pointers.
 
-Here stands all that is done there. cffi drops the GIL around every call, so functions that need it
-are refused; so is what travels by value and is no number: pointers to it pass.
+This module is the whole fallback. cffi releases the GIL around every call, so functions that need
+it are refused. Structs and complex numbers by value are also refused; pointers to them are not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _check(signature: Signature, flags: int, policies: Policies) -> None:
-    """Refuse what cffi cannot call as it must be called."""
+    """Refuse functions that cffi cannot call correctly."""
     for name in policies.steps:
         raise SignatureError(f"calls on this processor have no {name}=")
     if flags & _lib.FLAG_NEEDS_GIL or "O" in signature.text:
@@ -43,7 +43,7 @@ def _check(signature: Signature, flags: int, policies: Policies) -> None:
 
 
 def function(callable: Native) -> Callable[..., object]:
-    """What calls the only entry of `callable`."""
+    """Return a function that calls the only entry of `callable`."""
     cif, address, flags = callable._entry()
     signature: Signature = cif.signature
     _check(signature, flags, cif.policies)
@@ -54,7 +54,7 @@ def function(callable: Native) -> Callable[..., object]:
     cast = _lib.ffi.cast
 
     def argument(index: int, ctype: CType, value: object, keep: list[object]) -> Foreign:
-        """What cffi passes as it is."""
+        """Convert an argument to an object that cffi passes unchanged."""
         who = f"argument {index + 1} of '{name}'"
         if isinstance(ctype, Scalar):
             memory = _lib.ffi.new(f"{cffitype.to_ffi(ctype).cname} *")
@@ -64,7 +64,7 @@ def function(callable: Native) -> Callable[..., object]:
         if index < len(fixed):
             held = _ext.pin(cif, name, index, value)
         else:
-            # const cannot be said after the fixed arguments: memory of any kind passes.
+            # C cannot declare const for variadic arguments, so read-only memory is accepted.
             held = _ext.pin(callinterface.of_argument(ctype, cif.policies, True), who, -1, value)
         keep.append(held)
         return cast(cffitype.to_ffi(ctype), held.address)

@@ -1,8 +1,8 @@
-"""What the core asks Python for: call plans, wrappers, missing entries, thunks, exceptions.
+"""Hooks that the core calls: call plans, wrappers, missing entries, thunks, exceptions.
 
-The core imports this module when it first asks for one of them: functions of numbers with an
-ahead-of-time trampoline need none. What makes them is imported when the core asks for it. What the
-core asks of values is in arguments.py.
+The core imports this module when it first needs one of them. Functions of numbers with an
+ahead-of-time trampoline need none. Each hook imports its implementation on first use. The hooks for
+values are in arguments.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ refuse_reload(globals(), "_make_wrapper")
 
 
 def _make_wrapper(callable: Native) -> object:
-    """What makes the calls of a callable that its plan does not make."""
+    """Return the Python function for calls that no plan executes."""
     if _ext.calls_traced:
         from .trace import traced
 
@@ -44,25 +44,25 @@ def _extra_argument(
 
 
 def _specialize(callable: Native, signature: str) -> None:
-    """Ask the hook of a callable for an entry that C code looks for."""
+    """Ask the specialize hook of a callable for an entry that C code looks up."""
     from . import specialize
 
     specialize.ask_for_native(callable, signature)
 
 
 def _no_entry(callable: Native, signature: str | None) -> None:
-    """Raise what is wrong where an entry, or the only one, was looked for and is not there."""
+    """Raise the error for a missing entry, or if a callable does not have a single one."""
     callable._refuse(signature)
 
 
 def _no_overload(callable: Native, *values: object) -> None:
-    """Raise that no entry of an overloaded callable takes the arguments of a call."""
+    """Raise TypeError: no overload accepts the arguments of a call."""
     types = ", ".join([type(value).__name__ for value in values])
     offers = ", ".join(map(repr, callable.signatures))
     raise TypeError(f"no entry of {callable.__name__!r} takes ({types}); it offers {offers}")
 
 
-#: What thunks share, with its code, also when no thunk uses it.
+#: Specs of thunks with their code, also of those that no thunk uses now.
 _thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
 
 
@@ -73,7 +73,7 @@ def _bridge(name: str) -> ModuleType:
 
 
 def _thunks() -> ModuleType:
-    """The module that `bind` and `convert` leave to what they have not seen yet."""
+    """Import the module that handles `bind` and `convert` for new specs."""
     from . import thunk
 
     return thunk

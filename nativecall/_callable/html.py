@@ -1,6 +1,6 @@
-"""Tables for notebooks: what `_repr_html_` of callables and libraries returns.
+"""HTML tables for notebooks: `_repr_html_` of callables and libraries.
 
-All that comes of users and libraries is escaped.
+All text from users and libraries is escaped.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from .entry import Entry
 
-_MOST = 200  # rows that are shown
+_MOST = 200  # rows shown
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], rest: str = "") -> str:
-    """A table of texts, with a row that says how many others there are, and one of the `rest`."""
+    """Return a table of texts; two last rows show the number of omitted rows, and the `rest`."""
     listed = [*rows]
     cells = "".join([f"<th>{escape(one)}</th>" for one in head])
     lines = [f"<table><caption>{escape(caption)}</caption>", f"<thead><tr>{cells}</tr></thead>"]
@@ -31,7 +31,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], rest
 
 
 def of_entries(name: str, signatures: Sequence[str], entries: Sequence[Entry]) -> str:
-    """The table of a callable's entries."""
+    """Return the table of a callable's entries."""
     rows = [
         (
             signature,

@@ -1,9 +1,9 @@
-"""Functions as arguments, and as members of structs, whose signature is another than C asks for.
+"""Convert functions passed as arguments or struct members to the signature that C declares.
 
-A native callable, or a foreign callable, is converted as `f.convert` does it; a
-jitted function is compiled for the signature, or without its last argument, if that is user data: a
-``void *``, but not one of the two that a comparison gets. arguments.py asks, and keeps what is made
-as long as C uses it.
+A native or foreign callable is converted as by `f.convert`. A jitted function is compiled for the
+signature. If it takes one argument less and the last one is a ``void *``, it is compiled without
+that user data. The two ``void *`` of a comparison function are not user data. arguments.py calls
+this module, and keeps the result as long as C uses it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from .wrap import wrap
 
 
 def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
-    """The address and the flags of a C function of a signature that is made of a value's, and what
-    keeps it; or why there is none.
+    """Convert a value to a C function of a signature; return its address, flags and owner.
+
+    If that fails, return the reason.
     """
     try:
         count = foreign.count(value)
@@ -36,7 +37,7 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
 
 
 def _made(value: object, wanted: Signature, count: int) -> NativeCallable:
-    """What a jitted function or a ufunc has for a signature; of a ufunc a loop may be converted."""
+    """Return a jitted function or a ufunc loop for a signature; the loop may be converted."""
     try:
         return _compiled(value, wanted, count)
     except SignatureError as error:
@@ -53,7 +54,7 @@ def _made(value: object, wanted: Signature, count: int) -> NativeCallable:
 
 
 def _compiled(value: object, wanted: Signature, count: int) -> NativeCallable:
-    """A jitted function for a signature, or for its arguments without user data."""
+    """Compile a jitted function for a signature, or for its arguments without user data."""
     args = wanted.args
     if not 0 <= count < len(args):
         return wrap(value, wanted)
@@ -63,8 +64,10 @@ def _compiled(value: object, wanted: Signature, count: int) -> NativeCallable:
 
 
 def _compares(wanted: Signature) -> bool:
-    """Whether a function gets nothing but two pointers, and returns something: it looks at both,
-    as the comparisons of `qsort` do."""
+    """Return whether a signature is like a comparison function of `qsort`.
+
+    It takes two ``void *``, and returns a value; the last pointer is not user data.
+    """
     kinds = [one.kind for one in wanted.args]
     return kinds == ["voidptr", "voidptr"] and wanted.result.kind != "void"
 

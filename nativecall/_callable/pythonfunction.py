@@ -1,10 +1,9 @@
-"""C function pointers that run Python functions: what every callback is made by.
+"""C function pointers that run Python functions.
 
-The core takes the GIL where that is needed, makes Python objects of the arguments, and converts
-what the function returns, by the closure plan of the signature (csrc/callable/pycallback.h). What a
-Python function gets and may return is decided here: for the callbacks that people make
-(_callback.py), and for Python functions that are passed as function-pointer arguments
-(arguments.py).
+The core executes the closure plan of the signature: it takes the GIL if necessary, converts the
+arguments to Python objects, and converts the result (csrc/callable/pycallback.h). This module
+decides what a Python function gets and may return. It serves `callback` (_callback.py), and Python
+functions passed as function-pointer arguments (arguments.py).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from .._ext import CallbackSpec, CallInterface, Memory
 
-    #: Says how a Python object is made of an argument.
+    #: How an argument is converted to a Python object.
     Reader: TypeAlias = Callable[[int], object] | CallInterface | str
 
 #: Marks a Python object among the readers of arguments.
@@ -38,7 +37,7 @@ _OBJECT = "O"
 def reader(
     ctype: CType, readonly: bool, text: str = "", encoding: str | None = None
 ) -> Reader | None:
-    """What makes a Python object of an argument that is no number.
+    """Return how an argument is converted to a Python object.
 
     Parameters
     ----------
@@ -46,16 +45,16 @@ def reader(
     readonly : bool
         Whether the function promises not to write through a pointer.
     text : str
-        Which characters it leads to, ``""`` for none.
+        The character type of text behind it, ``""`` for none.
     encoding : str or None
-        Of such text; None for pointers, which text is then, too.
+        The encoding of such text. With None, the argument stays a pointer.
 
     Returns
     -------
     CallInterface, callable, str or None
-        That of a function which returns a struct or a pointer; of arrays a function of the
-        pointer's value, and NULL is None without it; None for numbers, and a mark for Python
-        objects.
+        For structs and pointers, the call interface of a function that returns one. For arrays, a
+        function of the address, which is not called for NULL. A mark for Python objects; None for
+        numbers.
     """
     if isinstance(ctype, Scalar):
         return None
@@ -74,14 +73,14 @@ def reader(
 
 
 def _as_array(memory: Memory, ndim: int) -> object:
-    """A NumPy array over memory; a memoryview where there is no NumPy."""
+    """Return a NumPy array over memory; a memoryview without NumPy."""
     try:
         from numpy import asarray
     except ImportError:
         return memoryview(memory)
     made = asarray(memory)
     if made.ndim != ndim:
-        # NumPy takes what it had no memory to look into for a single object.
+        # If memory is short, NumPy wraps the buffer as a single object.
         raise MemoryError
     return made
 
@@ -111,7 +110,7 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 
 
 def _result_cif(signature: Signature, kept: bool, encoding: str | None) -> CallInterface | None:
-    """The call interface of a function that takes the result, by which it is converted."""
+    """Return the call interface that converts the result, as an argument of a function."""
     result = signature.result
     if result.kind in ("void", "object"):
         return None
@@ -137,24 +136,24 @@ def spec_of(
     encoding: str | None = None,
     **how: bool,
 ) -> CallbackSpec:
-    """What all callbacks of a signature and of the same options share.
+    """Return the spec that all callbacks of a signature with the same options share.
 
     Parameters
     ----------
     signature : Signature
     sentinel : bytes
-        What C gets when there is no result.
+        The bytes that C gets if there is no result.
     keep : object
-        What the sentinel points to.
+        The objects that the sentinel points to.
     tells_last : bool
-        Whether the functions do not get the last argument, an int's address: that int is made 1
-        when there is no result.
+        Whether the last argument is an ``int *`` that is set to 1 on failure. The Python functions
+        do not get it.
     encoding : str or None
-        Of arguments and results that are text; None for pointers.
+        The encoding of text in arguments and results; with None they are pointers.
     has_gil : bool
-        Whether C code is known to have the GIL.
+        Whether C code always holds the GIL.
     python_errors : bool
-        Whether C code that has it looks for exceptions.
+        Whether C code that holds it checks for exceptions.
     passed : bool
         Whether the functions are arguments of a call, which raises their exceptions.
     kept : bool
@@ -165,7 +164,7 @@ def spec_of(
     Raises
     ------
     SignatureError
-        Types that C passes in no way that is known here.
+        For types that the ABI does not support.
     """
     result = signature.result
     types = (result.named, *[arg.named for arg in signature.args])

@@ -1,7 +1,7 @@
-"""NATIVECALL_TRACE=1: calls from Python run in a frame that is named after what is called.
+"""NATIVECALL_TRACE=1: run each call from Python in a frame named after the C function.
 
-So faulthandler, tracebacks, profilers and debuggers of Python say which C function it was; without
-this a call has no frame of its own. The frame's function calls another callable of the same entry,
+So faulthandler, tracebacks, profilers and Python debuggers show which C function was called;
+otherwise a call has no frame. The function of the frame calls another callable of the same entry,
 by its plan.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def traced(callable: Native) -> Callable[..., object]:
-    """What calls the only entry of `callable` in a frame of its name, signature and file."""
+    """Return a function that calls the only entry of `callable` in a named frame."""
     cif, address, flags = callable._entry()
     call: Callable[..., object]
     if ABI is UNKNOWN:
@@ -39,6 +39,6 @@ def traced(callable: Native) -> Callable[..., object]:
     origin = _lib.address_origin(address)
     name = f"{callable.__name__} {cif.signature.text!r}" + (f" of {origin[0]}" if origin else "")
     code = frame.__code__.replace(co_name=name, co_qualname=name, co_filename="<native callable>")
-    # C code that imports does so by what the innermost frame has for that.
+    # C code that imports modules uses the builtins of the innermost frame.
     named = {"__builtins__": builtins}
     return FunctionType(code, named, callable.__name__, None, frame.__closure__)

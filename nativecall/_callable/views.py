@@ -1,5 +1,6 @@
-"""How `pickle` takes the built-in views of native callables. The core imports this before it makes
-the first one (csrc/callable/builtinview.c).
+"""Pickling of the built-in views of native callables.
+
+The core imports this module before it creates the first view (csrc/callable/builtinview.c).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def _reduced(function: BuiltinFunctionType) -> Foreign:
-    """A view as the attribute of its callable, all others as ever, which for a view would be the
-    attribute of the callable's name.
+    """Pickle a view as the attribute `builtin` of its callable, other functions as usual.
+
+    The usual way would look up the view's name in its callable.
     """
     viewed = _ext.viewed(function)
     return function.__reduce__() if viewed is None else (getattr, (viewed, "builtin"))

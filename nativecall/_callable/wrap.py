@@ -1,6 +1,6 @@
-"""`wrap`, the verb: a native callable of anything that holds a C function.
+"""`wrap`: create a native callable from any object that holds a C function.
 
-What is a native callable already is taken as it is; all else becomes a new one.
+A native callable is returned unchanged if no option is given.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from .._values.calloptions import AnyWrapOptions, WrapOptions
 else:
-    ModuleType = type(_ext)  # the import of `types` takes as long as that of two modules of ours
+    ModuleType = type(_ext)  # importing `types` takes as long as two of our modules
 
-_wrapped = _ext.wrapped  # the usual call: an address and a signature as text
+_wrapped = _ext.wrapped  # fast path for an address and a signature string
 
 
 @spelled(*WRAP, "types")
@@ -34,100 +34,104 @@ def wrap(
     signature: str | Signature | None = None,
     **options: Unpack[AnyWrapOptions],
 ) -> NativeCallable:
-    """Make a native callable of a C function.
+    """Create a native callable from a C function.
 
     Parameters
     ----------
     target : int, object or mapping
-        The address of a C function; a native callable or its built-in view, of this package or
-        another provider's; a ctypes or cffi function pointer (both of cffi's modes); a PyCapsule
-        named by a C declaration; a `scipy.LowLevelCallable`; a cfunc of Numba's; a function made by
-        `numba.njit`, which is compiled for `signature`, or without one has the entries that it was
-        compiled for already, and others on demand (`specialize`), also for the arguments of calls
-        that no entry takes; another provider's callable, whose entries are looked up so; a NumPy
-        ufunc; a function of Cython's (`cpdef`), f2py's, pybind11's or LLVM IR, as far as
-        docs/foreign-callables.md says; what `register_box` made known; a mapping from signatures to
-        such targets, for overloads; or a module of Cython's that exports C functions.
+        One of:
+
+        - the address of a C function
+        - a native callable or its built-in view, of this package or another provider
+        - a function pointer of ctypes or cffi (ABI or API mode)
+        - a PyCapsule named by a C declaration, or a `scipy.LowLevelCallable`
+        - a Numba cfunc
+        - a Numba jitted function: compiled for `signature`; without one, it has the entries that it
+          was compiled for, and compiles others on demand (`specialize`), also for arguments of a
+          call that no entry accepts
+        - another provider's callable that creates entries on demand
+        - a NumPy ufunc
+        - a function of Cython (`cpdef`), f2py, pybind11 or LLVM IR (see docs/foreign-callables.md)
+        - an object that a reader of `register_box` accepts
+        - a mapping from signatures to such targets, for overloads
+        - a Cython module that exports C functions
     signature : str or Signature, optional
-        The name of a function, where `target` is a module (or that as `name`): the variants of one
-        with fused types are overloads; or, with its signature too, a C declaration that names it,
-        as ``"double gamma(double)"``, or any signature with the name as `name`. For others
-        ``"d:d&f"``, or a C declaration, or NumPy's or CEP 1000's style. May be left out
-        where the target knows it; one that contradicts the target is refused. **The caller vouches
-        for the address and the signature**: a wrong one crashes the process.
+        A code such as ``"d:d&f"``, a C declaration, or a signature in the style of NumPy or
+        CEP 1000. You may omit it if the target records its signature; a contradiction is refused.
+        **You vouch for the address and the signature**: a wrong one crashes the process. For a
+        module, the name of a function, whose fused variants become overloads; or a C declaration
+        with the name, ``"double gamma(double)"``; or any signature, with the name as `name`.
     name, doc : str, optional
-        `__name__` and `__doc__`; the name defaults to the symbol at the address, which is looked
-        up when the name is first asked for.
+        `__name__` and `__doc__`. By default, the name is that of the symbol at the address, which
+        is looked up on first use.
     owner : object, optional
-        What keeps the function alive; kept as long as the callable.
+        Keeps the function alive; referenced as long as the callable.
     gil : {"hold", "release", "need"}
-        What calls from Python do with the GIL, and what native callers are told: ``"hold"``
-        keeps it, unless `target` says otherwise, ``"release"`` drops it for functions that run long
-        or block, ``"need"`` says that the function must not be called without it, as it is for
-        ``errors="python"`` and Python objects in the signature.
+        How calls from Python and native callers handle the GIL. ``"hold"``: calls keep it, unless
+        `target` specifies otherwise. ``"release"``: calls release it, for functions that run long
+        or block. ``"need"``: the function must not be called without it. ``errors="python"`` and
+        Python objects in the signature imply ``"need"``.
     errors : str
-        How the function reports failure, which calls from Python turn into an exception: one of the
-        conventions in docs/errors.md. ``"none"`` says nothing, ``"python"`` that it set a Python
-        exception; ``"nonzero"`` and others are about the result (`NativeFailure`), ``"errno"`` is
-        about errno (`OSError`), ``"argument"`` about an int that its last argument, an ``int *``,
-        points to, 0 before the call and not after it (`NativeFailure`): Python does not pass that
-        argument.
+        The error convention, by which calls from Python raise an exception (see docs/errors.md).
+        ``"none"``: no failures. ``"python"``: the function sets a Python exception. ``"nonzero"``,
+        ``"zero"`` and ``"null"``: the result shows a failure (`NativeFailure`). ``"errno"``: errno
+        does (`OSError`). ``"argument"``: the int behind the last argument, an ``int *``, does
+        (`NativeFailure`). It is 0 before the call and nonzero after a failure; Python does not pass
+        it.
     errno : bool
         Whether to save errno after each call, for `get_errno`.
     order : {"C", "F", "A"}, optional
-        How C code expects arrays of several dimensions in memory, behind every pointer that it is
-        given: rows first, as C and NumPy have them, columns first, as Fortran has them, or either
-        of these. What `target` says by default, else ``"C"``. Other arrays are refused, not copied.
+        The memory layout of multidimensional arrays behind pointers: row-major as in C and NumPy,
+        column-major as in Fortran, or either. The default is that of `target`, otherwise ``"C"``.
+        Other arrays are refused, not copied.
     encoding : str, optional
-        Of text behind ``const char *``: such results are `str` instead of `bytes`, and such
-        arguments may be `str`; Python functions that are passed get `str` for theirs. Wide
-        characters (``const wchar_t *`` and the like) need none, but for those functions.
+        The encoding of text behind ``const char *``. Such results are `str` instead of `bytes`, and
+        such arguments may be `str`. Python functions passed to C get `str`. Wide characters
+        (``const wchar_t *`` and the like) need it only in those functions.
     check : callable, optional
-        Called with each result, this callable and the tuple of its arguments; what it returns is
-        what the call from Python returns. What it raises the call raises. Native callers do not
-        see it.
+        Called with each result, this callable and the tuple of its arguments. The call from Python
+        returns its result, or raises its exception. Native callers do not run it.
     fortran : bool, optional
-        Whether it is a procedure of Fortran, which takes everything by reference: where a pointer
-        to a number is declared, calls from Python may pass a number. What the procedure writes to
-        must be an array, or a number in memory as those of ctypes. `order` is ``"F"`` unless it is
-        given. Where a ``char *`` is declared, a `str` may be passed (ASCII without `encoding`). The
-        lengths of texts follow the arguments, as `size_t`: they are part of the signature, whether
-        it was written with them or an address, or an object of f2py's, was wrapped without, and
-        calls from Python do not pass them.
+        Whether the function is a Fortran procedure, which takes everything by reference. Calls from
+        Python may then pass a number for a pointer to a number. To get a value that the procedure
+        writes, pass an array or a ctypes number. `order` defaults to ``"F"``. For ``char *`` you
+        may pass a `str` (ASCII without `encoding`). The lengths of texts follow the arguments as
+        `size_t`, and calls from Python do not pass them. They are added to the signature if you
+        wrap an address or an f2py object without them.
     out : names or positions of arguments, or a mapping, optional
-        Pointers to where the function writes results: Python leaves them out, and gets what was
-        written, alone or in a tuple after the function's own result, unless that is void or a
-        status that ``errors="nonzero"`` checks. The memory is zero before the call, unless a
-        mapping says ``"inout"`` of an argument: then Python passes its value. A mapping may also
-        say how many items there are, as a number or as the name of the argument that has it: these
-        come back as a NumPy array. Native callers pass all arguments, and so do callables that
-        `bind` and `convert` make.
+        Out-parameters: pointers through which the function writes results. Calls from Python omit
+        them and return what was written: alone, or in a tuple after the function's own result. That
+        result is dropped if it is void, or a status that ``errors="nonzero"`` checks. The memory
+        is zero before the call; to pass an initial value, map the argument to ``"inout"``. For an
+        array, map it to the number of items or to the name of the argument with that number; the
+        result is then a NumPy array. Native callers, and callables from `bind` and `convert`, pass
+        all arguments.
     keep : str or int, optional
-        How long C keeps Python functions that are passed for C functions. They are valid for the
-        call alone, ``"call"``, unless this says ``"library"``, while a `Library` or a function of
-        that file is alive, ``"process"``, for ever, or the name or position of an argument, while
-        the object that was passed for it is alive. Equal functions are one C function meanwhile,
-        and functions that a kept one returns are kept with it. What a kept function raises where
-        no call from Python is under way goes to `sys.unraisablehook`.
+        How long C keeps Python functions passed as function pointers. ``"call"``, the default:
+        during the call only. ``"library"``: while a `Library` or function of that file is alive.
+        ``"process"``: for ever. The name or position of an argument: while the object passed for it
+        is alive. Meanwhile, equal functions share one C function, and functions returned by a kept
+        one are kept with it. If no call from Python is in progress, an exception of a kept function
+        goes to `sys.unraisablehook`.
     types : Library or its types, optional
-        What has the structs, unions, enums and typedefs that `signature` names in C, or without
-        one the name of a capsule.
+        Declares the structs, unions, enums and typedefs that `signature` names in C. Without
+        `signature`, those in the name of a capsule.
 
     Returns
     -------
     NativeCallable
-        `target` itself when it is a native callable, or the built-in view of one, or a registered
-        object that stands for one, and nothing else is asked.
+        Without other arguments, a native callable is returned itself, as are the one behind a
+        built-in view and the one that a registered object stands for.
 
     Raises
     ------
     SignatureError
-        A malformed signature, or one that contradicts what a foreign callable says.
+        If the signature is malformed or contradicts that of a foreign callable.
     NoEntryError
-        A `KeyError`: a signature that a native callable, or its built-in view, has no entry of.
+        If a native callable or its built-in view has no entry for the signature; a `KeyError`.
     TypeError, ValueError
-        A target that holds no C function, an address out of range, duplicate overloads, or options
-        that contradict each other.
+        If the target holds no C function, the address is out of range, overloads are duplicate, or
+        options contradict each other.
 
     Examples
     --------
@@ -147,7 +151,7 @@ def _wrap(
     types: object = None,
     **options: Unpack[WrapOptions],
 ) -> NativeCallable:
-    """`wrap` of all else."""
+    """Implement `wrap` beyond its fast path."""
     if types is not None and not isinstance(target, ModuleType):
         target, signature = _with_types(target, signature, types)
     if isinstance(target, ModuleType):
@@ -166,7 +170,7 @@ def _wrap(
 def _with_types(
     target: object, signature: str | Signature | None, types: object
 ) -> tuple[object, str | Signature | None]:
-    """Return both with the types of a library."""
+    """Parse the signatures with the types of a library."""
     if isinstance(target, Mapping):
         return {parse_with(text, types): one for text, one in target.items()}, signature
     return target, _named(target, signature, types)
@@ -175,7 +179,7 @@ def _with_types(
 def _named(
     target: object, signature: str | Signature | None, types: object
 ) -> str | Signature | None:
-    """A signature with the types of a library; where there is none, that of a capsule's name."""
+    """Parse a signature with the types of a library; by default, that in a capsule's name."""
     if signature is None and type(target).__name__ == "PyCapsule":
         signature = foreign.bridge("PyCapsule").declared(target, types)
     return None if signature is None else parse_with(signature, types)
@@ -184,8 +188,10 @@ def _named(
 def _exported(
     module: ModuleType, wanted: str | Signature | None, name: str | None, types: object
 ) -> tuple[object, str | None, str | Signature | None]:
-    """The capsule that a module exports by a name, or those of its variants by their signatures;
-    the name; and the signature, where one is wanted."""
+    """Return the capsule that a module exports by a name, the name, and the wanted signature.
+
+    A function with variants gives a mapping from signatures to capsules.
+    """
     if isinstance(wanted, Signature) or (isinstance(wanted, str) and _SIGNS.intersection(wanted)):
         return _exported_as(module, wanted, name, types)
     wanted = name if wanted is None else wanted
@@ -210,14 +216,16 @@ def _exported(
     return variants, name or wanted, None
 
 
-_SIGNS = frozenset(":()>")  # which signatures have, and names have not
+_SIGNS = frozenset(":()>")  # characters of signatures that names cannot contain
 
 
 def _exported_as(
     module: ModuleType, wanted: str | Signature, name: str | None, types: object
 ) -> tuple[object, str, str | Signature]:
-    """The capsule that a module exports for a function with a signature, of its variants the first
-    that does not contradict it."""
+    """Return the capsule, name and signature of a module's function with this signature.
+
+    Of several variants, it is the first that does not contradict the signature.
+    """
     before = wanted.partition("(")[0].split() if isinstance(wanted, str) else []
     called = name or (before[-1].strip("*") if len(before) > 1 else "")
     if not called:
@@ -237,5 +245,5 @@ def _exported_as(
             return capsule, called, signature
     assert refused is not None
     if len(capsules) > 1:
-        wrap(module, called, types=types)[signature]  # says which there are
+        wrap(module, called, types=types)[signature]  # raises an error that lists the variants
     raise refused
