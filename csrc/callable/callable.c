@@ -294,13 +294,13 @@ static PyMethodDef callable_methods[] = {
     {"_unwrap", callable_unwrap, METH_NOARGS, NULL},
     {"address", NC_METHOD(nc_entries_address), METH_FASTCALL | METH_KEYWORDS,
      "address($self, /, signature=None)\n--\n\n"
-     "The C function pointer of an entry.\n\n"
+     "Return the C function pointer of an entry.\n\n"
      "Parameters\n----------\n"
      "signature : str, optional\n"
-     "    In any spelling; may be left out when there is one entry.\n\n"
+     "    In any spelling; optional if there is one entry.\n\n"
      "Raises\n------\n"
      "NoEntryError\n"
-     "    A `KeyError`, when there is no such entry."},
+     "    There is no such entry (a `KeyError`)."},
     {"_alone", nc_foreign_entry, METH_O, NULL},
     {"to_ctypes", NC_METHOD(nc_foreign_ctypes), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_ctypes},
     {"to_cffi", NC_METHOD(nc_foreign_cffi), METH_FASTCALL | METH_KEYWORDS, nc_doc_to_cffi},
@@ -407,8 +407,8 @@ static PyGetSetDef callable_getset[] = {
     {"builtin", nc_builtinview_get, NULL,
      "The same callable as a real built-in function, for hot loops in Python.\n\n"
      "CPython's specialising interpreter calls exact built-ins faster than objects of any other\n"
-     "type. __self__ of the view is the callable; nativecall.wrap gives it back, and native\n"
-     "consumers accept either.",
+     "type. The view's __self__ is the callable, which nativecall.wrap returns; native consumers\n"
+     "accept either.",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
