@@ -261,7 +261,7 @@ def _annotated(function: Callable[..., object]) -> str:
     return f"{spelled(known.return_annotation, 'the result')} ({', '.join(args) or 'void'})"
 
 
-_called = _ext.caller(Callback, _plans)  # the usual call: a known signature, and no options
+_called = _ext.caller(Callback, _plans)  # fast path for a known signature without options
 
 
 @spelled(*_OPTIONS, "types")

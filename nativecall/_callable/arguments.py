@@ -1,9 +1,12 @@
-"""Arguments that the core asks Python about: pointers that are no buffers, functions, overloads.
+"""Conversions of arguments that the core leaves to Python: pointers, functions, overloads.
 
-The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c), and
-asks here for the pointer in a foreign object, for a C function pointer that leads to a Python
-function, for buffers of structs, and how well a value suits an overload's argument. It imports
-this module when it first asks for one of these.
+The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c). It
+imports this module on first use, and calls it for:
+
+- the pointer in a foreign object
+- a C function pointer that calls a Python function
+- buffers of structs
+- how well a value matches an overload's argument
 """
 
 from __future__ import annotations
@@ -43,12 +46,12 @@ if TYPE_CHECKING:
     from .._ext import CallbackSpec, CallInterface, Foreign, Native
     from .._values.calloptions import Policies
 
-    #: The characters of a function's arguments and result (_cdecl/nodes.py), and the encoding.
+    #: Character types of a function's arguments and result (_cdecl/nodes.py), and the encoding.
     _Texts = tuple[tuple[str, ...], str | None]
 
 refuse_reload(globals(), "pointer_argument")
 
-# Costs of an overload's argument, in the core's measure (csrc/callable/overloadcost.h).
+# Overload costs of an argument (csrc/callable/overloadcost.h).
 _EXACT, _WIDER, _OBJECT, _NARROW, _REFUSED = _ext.costs
 _NO = -1
 _STRUCTS = 1  # csrc/values/ctypespointers.c
@@ -58,7 +61,7 @@ _STRUCTS = 1  # csrc/values/ctypespointers.c
 
 
 class _Shown(namedtuple("_Shown", ["cif", "index"])):
-    """The type of an argument in messages, as C declares it; false where codes were written."""
+    """The C declaration of an argument's type for messages; false if the user wrote codes."""
 
     __slots__ = ()
     cif: CallInterface | None
@@ -75,11 +78,12 @@ class _Shown(namedtuple("_Shown", ["cif", "index"])):
 def pointer_argument(
     ctype: CType, value: object, who: str, index: int, cif: CallInterface | None = None
 ) -> tuple[object, ...]:
-    """The address for a pointer argument that is no buffer, and what keeps it valid.
+    """Return the address for a pointer argument that is not a buffer, and its owner.
 
-    A Python function has a third item, the core's Stash for its exceptions. An array without a
-    buffer has one instead of the address, which the core goes on with. The core calls this after
-    None and buffers. With an index `who` is the callable's name, and `cif` is the callable's.
+    For a Python function there is a third item, the core's Stash for its exceptions. For an array
+    without a buffer, the first item is a buffer, which the core converts. The core handles None and
+    buffers before it calls this. With an `index`, `who` is the name of the callable and `cif` its
+    call interface.
     """
     value = _ext.bare(value)
     if index >= 0:
@@ -95,8 +99,8 @@ def pointer_argument(
     if found is not None:
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
         if found.at is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
-            # ctypes passes such a variable by reference: the function is to fill it, and its value
-            # is no place for a pointer.
+            # ctypes passes such a variable by reference, for the function to fill. Its value is not
+            # the address of a pointer.
             if wanted.kind == "voidptr" and found.pointee is None:
                 return found.at, _ext.hold(value)
             variable = words(wanted, named=True) if shown else wanted.text
@@ -118,7 +122,7 @@ def pointer_argument(
                 f"{type(value).__name__})"
             )
         if found.is_memory and wanted is not None and found.address % wanted.alignment:
-            del found  # or the traceback would keep a buffer exported
+            del found  # otherwise the traceback would keep a buffer exported
             raise ValueError(f"{who} must {storage.misaligned(wanted, type(value).__name__)}")
         if found.kind is not None and not found.may_change and (is_known or is_whole(found.kind)):
             alignment = wanted.alignment if found.is_memory and wanted is not None else 1
@@ -167,9 +171,10 @@ def pointer_argument(
 def _advice(
     ctype: CType, value: object, index: int, readonly: bool, spelled: str, said: str
 ) -> str:
-    """What would work instead of a value that leads to no memory, as the end of a message; `index`
-    is that of an argument, or negative, `spelled` the type in C, or its code, and `said` the
-    characters of text that C does not change.
+    """Return a hint for a value that has no memory, as the end of a message.
+
+    `index` is that of an argument, or negative. `spelled` is the type in C, or its code. `said` is
+    the character type of text that C does not change.
     """
     if isinstance(value, str):
         if isinstance(ctype, Pointer) and not (
@@ -207,7 +212,7 @@ def _advice(
 
 
 def _leads_to(found: foreign.Pointer, wanted: CType) -> bool:
-    """Whether a pointer leads to what is wanted, as far as that can be known."""
+    """Return whether a pointer may point to the wanted type, as far as is known."""
     if found.pointee is not None:
         return suits(found.pointee, wanted)
     item = wanted.item if isinstance(wanted, Array) else wanted
@@ -215,17 +220,17 @@ def _leads_to(found: foreign.Pointer, wanted: CType) -> bool:
 
 
 def _pointer_to(found: foreign.Pointer, shown: object) -> str:
-    """The type of a pointer that was given."""
+    """Return the type of a given pointer, for messages."""
     if found.pointee is None or (shown and found.kind is not None):
         return "struct *" if found.kind is None else str(found.kind.cname)
     return words(pointer(found.pointee), named=True) if shown else f"&{found.pointee.text}"
 
 
 def _named(ctype: CType, found: foreign.Pointer, who: str, shown: object) -> tuple[bool, bool]:
-    """Refuse a pointer to what C calls otherwise.
+    """Refuse a pointer to a type of another name in C.
 
-    Whether it is of the very type that is wanted, and whether its type will always be taken: a
-    struct that is not declared in full may be declared later, and look like another then.
+    Return whether it has exactly the wanted type, and whether pointers of its type will always be
+    accepted. An incomplete struct may be completed later, and then differ.
     """
     if found.kind is None:
         if isinstance(ctype, Handle) and not isinstance(found.pointee, (Struct, Handle, NoneType)):
@@ -241,11 +246,10 @@ def _named(ctype: CType, found: foreign.Pointer, who: str, shown: object) -> tup
 
 
 def _returned_type(ctype: CType) -> object:
-    """The cffi type that pointers of a type come back as, as the core asks with the first of them;
-    with the library's structs, where a StructPointer stands for them.
+    """Return the cffi type of returned pointers; the core calls this for the first of a type.
 
-    Some are freed by finalizers while Python ends, which can import nothing any more: so one is
-    taken as an argument before the end.
+    For a StructPointer, also return the structs of its library. Finalizers may free pointers during
+    shutdown, when nothing can be imported. So convert one as an argument just before shutdown.
     """
     import atexit
 
@@ -273,9 +277,9 @@ def _function_argument(
     exactly: bool = False,
     shown: object = "",
 ) -> tuple[object, ...]:
-    """A function pointer argument: a native callable, a foreign function, or a Python function.
+    """Convert a native callable, a foreign function or a Python function to a function pointer.
 
-    With `exactly`, nothing is converted or compiled.
+    With `exactly`, no signature is converted and nothing is compiled.
     """
     signature = ctype.text[2:-1]
     native, rows = _rows_of(value)
@@ -313,8 +317,9 @@ def _function_argument(
 
 
 def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] | None]:
-    """The native callable that a value stands for, and its entries, or those of an object of
-    another provider's; None where there are neither.
+    """Return the native callable that a value stands for, and its entries.
+
+    For another provider's object, return None and its entries; for others, None twice.
     """
     native = foreign.native(value)
     if native is not None:
@@ -324,8 +329,9 @@ def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] |
 
 
 def _any_function(value: object, who: str) -> tuple[object, ...]:
-    """The address of a C function where the declaration does not say which it has to be: as
-    ``void *``, or as a pointer to a function that is declared ``()``.
+    """Return the address of a C function for ``void *``, or for a function declared ``()``.
+
+    The declaration does not specify the signature.
     """
     _, rows = _rows_of(value)
     if rows is not None and len(rows) == 1:
@@ -347,17 +353,17 @@ def _any_function(value: object, who: str) -> tuple[object, ...]:
 def _converted(
     ctype: FunctionPointer, value: object, who: str, given: str, exactly: bool, shown: object
 ) -> tuple[object, ...]:
-    """The C function that is made of one with another signature."""
+    """Convert a function of another signature; return its address and owner."""
     signature = ctype.text[2:-1]
     wanted = words(ctype, named=True) if shown else signature
     problem = f"{who} must be a function {wanted!r}{given}"
     if exactly:
         raise TypeError(problem)
-    from .passing import convert  # its rules take as long to import as all of this
+    from .passing import convert  # imported late: it takes as long as this module
 
     made = convert(value, _callee(ctype))
     if isinstance(made, str):
-        if shown and made.startswith("cannot convert"):  # from which type to which, in codes
+        if shown and made.startswith("cannot convert"):  # drop the types, which are codes
             made = made.partition("': ")[2]
         raise TypeError(f"{problem}: {made}")
     address, flags, owner = made
@@ -366,7 +372,7 @@ def _converted(
 
 
 def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
-    """Refuse a function that needs the GIL; C code that hands it Python objects has that."""
+    """Refuse a function that needs the GIL, unless it gets Python objects: then C holds the GIL."""
     if flags & _lib.FLAG_NEEDS_GIL and "O" not in signature:
         raise TypeError(
             f"{who} must be a function {signature!r} that runs without the GIL, which {value!r} "
@@ -379,9 +385,10 @@ def _callee(ctype: FunctionPointer) -> Signature:
 
 
 def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
-    """What functions that are argument `index` of a call interface, as Python passes them, get and
-    give as text: with an encoding, what C declares as pointers to const characters. Also which
-    arrays they get to be read only. None where there is neither.
+    """Return which arguments and results of functions passed as argument `index` are text.
+
+    With an encoding, these are pointers to const characters. Also return which arrays are
+    read-only. None if there is neither. `index` counts the arguments that Python passes.
     """
     if cif is None or index < 0:
         return None
@@ -392,15 +399,16 @@ def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
     if said.startswith("("):
         each = tuple(said[1:-1].split(","))
     elif encoding is not None and isinstance(ctype, FunctionPointer) and "T{" in ctype.text:
-        each = ("",) * (len(ctype.args) + 1)  # structs have text in them
+        each = ("",) * (len(ctype.args) + 1)  # structs may contain text
     else:
         return None
     return (each, encoding) if encoding is not None or CONST in each else None
 
 
 def _passed_spec(ctype: FunctionPointer, texts: _Texts | None, keeps: bool) -> CallbackSpec:
-    """What Python functions become that are passed, and that give 0 on failure; `keeps` says that C
-    keeps them.
+    """Return the spec of Python functions passed to C, which return 0 on failure.
+
+    `keeps`: C keeps them.
     """
     signature, encoding = _callee(ctype), None
     if texts is not None:
@@ -423,8 +431,9 @@ def _python_function(
     texts: _Texts | None,
     keeps: bool,
 ) -> tuple[object, ...]:
-    """A function pointer that runs a Python function, and the Stash for its exceptions, unless C
-    keeps it.
+    """Create a function pointer that calls a Python function; return its address and owner.
+
+    Unless C keeps it, also return the Stash for its exceptions.
     """
     name = getattr(function, "__name__", None)
     try:
@@ -439,10 +448,10 @@ def _python_function(
 def passed(
     ctype: CType, cif: CallInterface, index: int
 ) -> tuple[str, Signature, CallbackSpec | None] | None:
-    """The signature of the functions that are such arguments, as text and whole, None for other
-    pointers, and what the callbacks share that Python functions become.
+    """Return the signature of functions for an argument, as text and object, and their spec.
 
-    Where nothing can make these, the latter is None, and `pointer_argument` says why.
+    Return None for other pointers. If Python functions are not supported, the spec is None, and
+    `pointer_argument` raises the reason.
     """
     if not isinstance(ctype, FunctionPointer):
         return None
@@ -455,9 +464,9 @@ def passed(
 
 
 def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool:
-    """Whether the elements of a buffer are the structs that a pointer argument points to.
+    """Return whether the elements of a buffer are the structs that a pointer points to.
 
-    The core asks when the format is no single scalar.
+    The core calls this if the format is not a single scalar.
     """
     assert isinstance(ctype, Pointer)
     struct = ctype.pointee
@@ -470,7 +479,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
         return False
     if found is None:
         return bufferformat.suits(struct, form, itemsize)
-    # A __buffer__ of the class may export something else.
+    # The class may override __buffer__ and export something else, so check the size.
     same = struct == (found.item if isinstance(found, Array) else found)
     if same and type(type(origin)).__module__ == "_ctypes":
         _ext.take_ctypes(ctype, type(origin), _STRUCTS)
@@ -481,7 +490,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
 
 
 def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> int:
-    """How well a value suits an overload's argument that the core leaves to Python.
+    """Return the cost of a value for an overload's argument that the core leaves to Python.
 
     Parameters
     ----------
@@ -490,7 +499,7 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
     readonly : bool
         Whether the callee promises not to write to the elements.
     policies : Policies
-        Those of the call.
+        The policies of the call.
     """
     if isinstance(ctype, Struct):
         return _match_struct(ctype, value, policies)
@@ -522,7 +531,7 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
 
 
 def _match_function(ctype: FunctionPointer, value: object) -> int:
-    """What a function costs: one that would be converted or compiled more than any other."""
+    """Return the cost of a function; one that must be converted or compiled costs most."""
     if value is None:
         return _WIDER
     for exactly, cost in ((True, _EXACT), (False, _NARROW)):
@@ -561,8 +570,10 @@ def _match_struct(struct: Struct, value: object, policies: Policies) -> int:
 
 
 def _match_items(types: Sequence[CType], value: Sequence[object], policies: Policies) -> int:
-    """What a struct or an array costs: as much as its items, but not as much as a Python object
-    does, unless one must be narrowed."""
+    """Return the cost of a struct or an array: the sum of its items' costs.
+
+    It is less than the cost of a Python object, unless an item must be narrowed.
+    """
     if len(value) != len(types):
         return _NO
     costs = []

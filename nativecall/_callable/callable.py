@@ -1,12 +1,15 @@
-"""The native callable: one Python object around a table of (signature, flags, C function pointer).
+"""The native callable: a Python object with a table of (signature, flags, C function pointer).
 
-The object is called from Python at the speed of a built-in, and carries a call table that C code
-finds in about a nanosecond (SEP 201, CEP 1000). The half that is called often is compiled
-(csrc/callable/callable.c); what is here needs no speed.
+Python calls the object as fast as a built-in, and C code finds its call table in about a nanosecond
+(SEP 201, CEP 1000). The fast half is compiled (csrc/callable/callable.c); this half need not be
+fast.
 
-Guarantees: a failed operation changes nothing; entries are only ever added or replaced, and readers
-without the GIL see the old table or the new one; whatever an entry pointed into lives as long as
-the callable.
+Guarantees:
+
+- A failed operation changes nothing.
+- Entries are added or replaced, never removed. Readers without the GIL see the old table or the new
+  one.
+- The function of an entry, even of a replaced one, lives as long as the callable.
 """
 
 from __future__ import annotations
@@ -36,19 +39,18 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "NativeCallable")
 
-# Held while entries are added: reading what there is, deciding and adding are one step. It may be
-# taken again by the thread that has it, for the collector may run code that adds an entry.
+# Held while entries are added, to make reading, deciding and adding one step. It is reentrant,
+# because the garbage collector may run code that adds an entry.
 _writing = RLock()
 if hasattr(os, "register_at_fork"):
-    # typeshed leaves it out.
     at_fork = _writing._at_fork_reinit  # type: ignore[attr-defined]  # typeshed leaves it out
     os.register_at_fork(after_in_child=at_fork)
 
 
 class Doc:
-    """`__doc__`: the class's own on the class, each function's on its callable.
+    """The descriptor of `__doc__`: the class's own on the class, the function's on a callable.
 
-    A function of a library that was given none has its declaration.
+    The default for a library's function is its declaration.
     """
 
     def __init__(self, text: str) -> None:
@@ -67,7 +69,7 @@ class Doc:
 
 
 class _OfCallables:
-    """An attribute of callables alone: of the class itself `inspect` asks how it is called."""
+    """An attribute of instances only. On the class, `inspect` uses `__init__` instead."""
 
     def __init__(self, made: Callable[[NativeCallable], inspect.Signature]) -> None:
         self._made = made
@@ -124,7 +126,7 @@ class NativeCallable(_ext.CallableBase):
         self._fill(target, signature, Options(**given))
 
     def _fill(self, target: object, signature: str | Signature | None, options: Options) -> None:
-        """Make the entries of a new callable."""
+        """Create the entries of a new callable."""
         from .._values import foreign
         from .entry import refuse_duplicates, refuse_names, resolve
 
@@ -146,23 +148,23 @@ class NativeCallable(_ext.CallableBase):
         named = options.name or next(iter([one.name for one in found if one.name]), None)
         if named is None and not isinstance(target, int):
             named = getattr(target, "__name__", "function")
-            if named == "<cdata>":  # as cffi calls all; the symbol's name says more
+            if named == "<cdata>":  # cffi's name of every object; use the symbol's name instead
                 named = None
         self._describe(named, options.doc)
         if len(found) == 1 and (self._specializer is None or foreign.count(target) is None):
             self._set_entry(*found[0].arguments())
-        elif found:  # also one, where calls may make others
+        elif found:  # a single one too, if calls may add others
             self._set_overloads(tuple([self._derived(*one.arguments()) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------
 
     def _offered(self) -> list[tuple[str, int, int]]:
-        """The entries as native callers find them: none where a subclass overrides `__call__`."""
+        """Return the entries for native callers: none if a subclass overrides `__call__`."""
         return self._entries() if _ext.call_table_offset(type(self)) else []
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The entries of the call table, as native callers find them."""
+        """The entries of the call table, as native callers see them."""
         from .._values.failure import convention
         from .entry import Entry, gil_name
 
@@ -175,17 +177,17 @@ class NativeCallable(_ext.CallableBase):
         return tuple(found)
 
     def _listed(self) -> list[tuple[NativeCallable, Signature, int, int, object]]:
-        """The entries as `_resolved` gives them, each with the owner of its function."""
+        """Return the rows of `_resolved`, each with the owner of its function."""
         with _writing:
             return [(*row, [None, *row[0]._owners][-1]) for row in self._resolved()]
 
     def _resolved(self) -> list[tuple[NativeCallable, Signature, int, int]]:
-        """The entries as native callers find them, read once: with each the callable of it alone.
+        """Return a snapshot of the entries for native callers, each with a callable of it alone.
 
-        A decision by them needs this list: entries may be added or replaced meanwhile.
+        Base decisions on one snapshot, since other threads may add or replace entries.
         """
         offered = self._offered()
-        # In this order: with an entry added meanwhile there is a callable too many, not too few.
+        # In this order: if an entry is added between, there is a callable too many, not too few.
         overloads = self._overloads
         return [
             (one, cif.signature, address, flags)
@@ -194,7 +196,7 @@ class NativeCallable(_ext.CallableBase):
         ]
 
     def _refuse(self, signature: str | None) -> None:
-        """Raise why there is no such entry, or not only one for None."""
+        """Raise the error for a missing entry or, for None, unless there is exactly one."""
         hooked = self._specializer is not None
         if signature is not None:
             raise NoEntryError.missing(signature, self.__name__, self.signatures, hooked)
@@ -214,29 +216,29 @@ class NativeCallable(_ext.CallableBase):
         replace: bool = False,
         **given: Unpack[EntryOptions],
     ) -> None:
-        """Add an entry, or put another function in place of one.
+        """Add an entry, or replace the function of one.
 
-        Native readers run on meanwhile, without the GIL; they see the old table or the new one.
+        Native readers are not blocked; without the GIL they see the old table or the new one.
 
         Parameters
         ----------
         signature : str
-            In any spelling; None where the target knows it.
+            A signature in any spelling; None if the target records it.
         target : object
             As for `wrap`, except a mapping.
         replace : bool
-            Whether an entry of the same signature gets the new function. Native callers that
-            found the old one may go on calling it, so its owner is kept too.
+            Whether to replace the function of an entry with the same signature. The old function is
+            kept alive, since native callers that found it may still call it.
         other options
             As for `wrap`, except `name` and `doc`.
 
         Raises
         ------
         ValueError
-            When there is such an entry and `replace` is false, or other options differ and it is
-            true.
+            If there is such an entry and `replace` is false, or `replace` is true and other options
+            differ.
         TypeError
-            When this is what ``f[signature]`` gives, an entry of `f`.
+            If this callable is an entry of another one: ``f[signature]``.
         """
         from .entry import Options, resolve
 
@@ -279,7 +281,7 @@ class NativeCallable(_ext.CallableBase):
         self._set_overloads((*overloads, self._derived(*found.arguments())))
 
     def _refuse_change(self) -> None:
-        """Raise for an entry of another callable, whose calls and table would say other things."""
+        """Refuse to change an entry of another callable, whose table would not change with it."""
         if self._is_entry:
             text = self.signatures[0]
             raise TypeError(
@@ -288,27 +290,27 @@ class NativeCallable(_ext.CallableBase):
             )
 
     def _add_missing(self, found: NewEntry) -> None:
-        """Add an entry unless there is one of its signature by now."""
+        """Add an entry unless another thread has added one for its signature."""
         with _writing:
             if all([row[0] != found.signature.text for row in self._entries()]):
                 self._add(found, False)
 
     @property
     def specialize(self) -> specialize.Hook | None:
-        """A function that is asked for the entries which are missing: ``hook(f, signature)``.
+        """A hook that creates missing entries on demand: ``hook(f, signature)``.
 
-        It gets this callable and a canonical signature, and returns a target as for `add`, whose
-        entry is added, or None where there is no such function. `f[signature]`, `f.address`,
-        `f.to_*`, `f.convert` and `wrap` ask, and so do C consumers that prepare a call
-        (callback.h, dynamiccall.h); ``signature in f`` does not, and calls only where a compiler's
-        function was wrapped.
+        It gets this callable and a canonical signature. It returns a target as for `add`, or None
+        if there is no such function. It is called by `f[signature]`, `f.address`, `f.to_*`,
+        `f.convert` and `wrap`, and by C consumers that prepare a call (callback.h, dynamiccall.h).
+        ``signature in f`` does not call it. Calls do so only if a compiler's function was wrapped.
 
-        It is asked once for a signature; other threads that look for the same wait meanwhile. None
-        is remembered, of the last 256 signatures without an answer, until a hook is set again; an
-        exception is not: it is raised where the signature was looked for. The hook may look for
-        other signatures, but a thread that it starts and waits for must not look for the same one.
-        None, or ``del``, takes the hook away; what it made stays. A callable with a hook cannot be
-        pickled.
+        The hook is called once for a signature; other threads that look up the same one wait. If it
+        returns None, that is remembered for the last 256 such signatures, until you set a hook
+        again. An exception propagates to the lookup and is not remembered. The hook may look up
+        other signatures. A thread that the hook starts and joins must not look up the same one.
+
+        Set it to None, or delete it, to remove the hook; existing entries stay. A callable with a
+        hook cannot be pickled.
 
         Examples
         --------
@@ -338,7 +340,7 @@ class NativeCallable(_ext.CallableBase):
     # -- foreign callables -----------------------------------------------------------------------
 
     def _chosen(self, signature: str | Signature | None) -> tuple[CallInterface, int, int]:
-        """Call interface, address and flags of an entry; of the only one for None."""
+        """Return call interface, address and flags of an entry; for None, of the only one."""
         if signature is not None:
             return self[signature]._entry()
         available = self._resolved()
@@ -347,12 +349,12 @@ class NativeCallable(_ext.CallableBase):
         return available[0][0]._entry()
 
     def _matching(self, signature: Signature) -> NativeCallable:
-        """The callable of the entry with a signature, or of the only one that agrees with it.
+        """Return the entry of a signature, or the only entry that agrees with it.
 
-        A consumer's function type says less of pointers than an entry does: `void *` where that
-        has `double *`, or a struct that no signature describes. What it says must agree: an
-        `int *` is no `double *`. NoEntryError when there is none, or several that only pointers
-        tell apart.
+        A consumer's function type may describe pointers less precisely: as `void *` instead of
+        `double *`, or as a struct without a signature. Otherwise the types must agree: `int *` does
+        not match `double *`. Raises NoEntryError if no entry agrees, or several that differ only in
+        pointers.
         """
         from .._types.agreement import Agreement, agreement
 
@@ -379,36 +381,37 @@ class NativeCallable(_ext.CallableBase):
     def to_ufunc(
         self, name: str | None = None, doc: str | None = None, signature: str | None = None
     ) -> numpy.ufunc:
-        """A ufunc of NumPy's that calls this function for each element of arrays.
+        """Create a NumPy ufunc that calls this function for each element of arrays.
 
-        It broadcasts, and has ``out=``, ``where=``, ``dtype=``, `numpy.errstate`, and for two
-        arguments `reduce` and its like. Every entry is a loop. Out-parameters (`out` of `wrap` and
-        `load`) and the fields of a struct that is returned are outputs.
+        It broadcasts, and supports ``out=``, ``where=``, ``dtype=`` and `numpy.errstate`; with two
+        arguments also `reduce` and similar methods. Each entry becomes a loop. Out-parameters
+        (`out` of `wrap` and `load`) and the fields of a returned struct are outputs.
 
         Parameters
         ----------
         name, doc : str, optional
             This function's by default.
         signature : str, optional
-            Of a generalised ufunc, for functions of arrays: ``"(n),(n)->()"``. Operands are
-            pointers to arrays, which are copied first where they have gaps, strided views and
-            numbers. The last pointers that are not const, and the result, are the outputs; one that
-            the function changes in place is an input, too, ``"(n)->(n)"``. Lengths are integers
-            that are named like the dimensions, or all integers.
+            The signature of a generalised ufunc, for functions of arrays: ``"(n),(n)->()"``.
+            Operands are pointers to arrays, strided views, and numbers. Arrays behind pointers are
+            copied first unless they are contiguous. The outputs are the result and the last
+            pointers that are not const. An array that the function changes in place is both input
+            and output: ``"(n)->(n)"``. Lengths are integers named like the dimensions, or else all
+            integers.
 
         Returns
         -------
         numpy.ufunc
-            Keeps this callable as long as it lives. Entries that are replaced later are not
-            replaced in it. NumPy drops the GIL around loops; those of entries that need it take
-            it. What the function raises, or reports by its error convention, the call raises; a
-            loop whose function sets exceptions ends there, others end first. A `check` sees
-            nothing.
+            It keeps this callable alive. Entries replaced later do not change in it. NumPy releases
+            the GIL around loops; loops of entries that need the GIL take it. Exceptions of the
+            function and failures by its error convention propagate to the call. A failure by the
+            error convention ends the loop; otherwise the loop finishes before the exception is
+            raised. `check` is not called.
 
         Raises
         ------
         SignatureError
-            When an argument is none that NumPy can pass, or nothing comes out.
+            If NumPy cannot pass an argument, or there is no output.
 
         Examples
         --------
@@ -424,14 +427,13 @@ class NativeCallable(_ext.CallableBase):
 
     @property
     def _numba_type_(self) -> object:
-        """The type in code that Numba compiles, which asks every object for it."""
+        """The Numba type of this callable in compiled code; Numba reads this attribute."""
         from .._values import foreign
 
         return foreign.bridge("numba").type_of(self)
 
     def __wrapper_address__(self) -> int:
-        """What Numba calls where a function of its type `FunctionType` is wanted, once it has seen
-        by `_numba_type_` that this is one."""
+        """Return the address that Numba calls for its `FunctionType`; requires `_numba_type_`."""
         from .._values import foreign
 
         address: int = foreign.bridge("numba").wrapper_address(self)
@@ -441,7 +443,7 @@ class NativeCallable(_ext.CallableBase):
 
     @classmethod
     def __class_getitem__(cls, types: object) -> object:
-        """``NativeCallable[[float], float]``, as type checkers know it."""
+        """Support ``NativeCallable[[float], float]`` in annotations."""
         from types import GenericAlias
 
         return GenericAlias(cls, types)
@@ -460,7 +462,7 @@ class NativeCallable(_ext.CallableBase):
         return annotations.of(self._cif, self._entry()[2])
 
     def _annotations(self) -> dict[str, object]:
-        """`__annotations__`, as the core asks for it: a new dict, as the signature has hints."""
+        """Return a new dict for `__annotations__`, from the hints of the signature."""
         import inspect
 
         signature = self.__signature__
@@ -469,7 +471,7 @@ class NativeCallable(_ext.CallableBase):
         return {name: hint for name, hint in hints.items() if hint is not inspect.Parameter.empty}
 
     def _annotate(self, form: int, /) -> dict[str, object]:
-        """The same as `annotationlib` asks: the classes, or as text for its format `STRING`."""
+        """Implement `__annotate__`: return the classes, or text for the format `STRING`."""
         hints = self._annotations()
         if form != 4:
             return hints
@@ -484,21 +486,20 @@ class NativeCallable(_ext.CallableBase):
         return f"<native callable {self.__name__}{' ' * bool(entries)}{entries}>"
 
     def _repr_html_(self) -> str:
-        """The entries as a table, for notebooks."""
+        """Return the entries as an HTML table for notebooks."""
         from .html import of_entries
 
         shown = [one.shown(self.__name__) for _, one, _, _ in self._resolved()]
         return of_entries(self.__name__, shown, self.entries)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """By library and symbol, by how it was made or by name; an address means nothing
-        elsewhere."""
+        """Pickle by library and symbol, by origin, or by name; never by address."""
         from .pickled import recipe
 
         return recipe(self, NativeCallable)
 
     def __copy__(self) -> NativeCallable:
-        """Itself, as for Python's functions."""
+        """Return the callable itself, as for Python functions."""
         return self
 
     def __deepcopy__(self, memo: object) -> NativeCallable:
@@ -506,16 +507,17 @@ class NativeCallable(_ext.CallableBase):
 
 
 class _OfInstances(dict[str, object]):
-    """`__annotations__` of a class that has none of its own; an instance has its signature's."""
+    """`__annotations__` of a class without any; instances return those of their signature."""
 
     def __get__(self, obj: NativeCallable | None, owner: object) -> dict[str, object]:
         return self if obj is None else obj._annotations()
 
 
 def _describe_instances(cls: type) -> None:
-    """Have a class leave `__annotations__` to its instances. A look at those of the class itself,
-    as `inspect` takes, would make Python before 3.14 store a dict there, which all instances would
-    then show.
+    """Let instances of a class have their own `__annotations__`.
+
+    Before Python 3.14, reading those of the class, as `inspect` does, would store a dict on the
+    class, which all instances would then return.
     """
     if sys.version_info < (3, 14) and "__annotations__" not in cls.__dict__:
         cls.__annotations__ = _OfInstances()
@@ -528,7 +530,7 @@ _ext.set_callable_class(NativeCallable)
 def plain(
     address: int, cif: CallInterface, name: str | None, owner: object, flags: int = 0
 ) -> NativeCallable:
-    """What `wrap` makes of an address that is no other than that of a function, without options."""
+    """Return a native callable of an address known to be a function's; `wrap` without options."""
     signature = cif.signature
     made = NativeCallable.__new__(NativeCallable)
     made._describe(name, None)

@@ -1,8 +1,7 @@
-"""An entry to be: from whatever holds a C function to address, signature, flags and owner.
+"""Resolve an object that holds a C function to an entry: address, signature, flags and owner.
 
-`resolve` takes every kind of target that `wrap` and `add` take, checks it against the signature
-that was asked for and the options, and says in one sentence what is wrong. Nothing is made or
-changed here, so that a failed call leaves nothing half-done.
+`resolve` accepts every target of `wrap` and `add`, and checks it against the requested signature
+and the options. This module creates and changes nothing, so a failed call has no effect.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
         out: tuple[Out, ...]
         keep: str | int
 
-else:  # without typing, which takes as long to import as half of ours
+else:  # importing typing takes half as long as all of our modules
     _Row = namedtuple(
         "Entry",
         "signature address flags errors gil owner trampoline order encoding check fortran out keep",
@@ -63,33 +62,33 @@ class Entry(_Row):
     Attributes
     ----------
     signature : str
-        Canonical signature.
+        The canonical signature.
     address : int
-        Of the C function.
+        The address of the C function.
     flags : int
-        As native callers see them (docs/abi/find.md).
+        The flags for native callers (docs/abi/find.md).
     errors : str
-        How the function reports failure; see `wrap`.
+        The error convention; see `wrap`.
     gil : str
         ``"hold"``, ``"release"`` or ``"need"``; see `wrap`.
     owner : object
-        What keeps the function alive; None when nothing does.
+        The object that keeps the function alive, or None.
     trampoline : str
-        How calls from Python are made: through code that was compiled ``"ahead of time"`` for such
-        signatures, by the ``"plan"`` of the signature, or through ``"python"`` where calls are
-        traced or the processor is not known.
+        How Python calls the function: ``"ahead of time"`` by compiled code for such signatures,
+        ``"plan"`` by the call plan of the signature, or ``"python"`` if calls are traced or the
+        processor's ABI is unknown.
     order : str
-        Of arrays in memory, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
+        The memory layout of arrays, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
     encoding : str or None
-        Of text; see `wrap`.
+        The encoding of text; see `wrap`.
     check : callable or None
-        What sees the results of calls from Python; see `wrap`.
+        Called with the results of calls from Python; see `wrap`.
     fortran : bool
-        Whether it is called as Fortran's procedures are; see `wrap`.
+        Whether it is called like a Fortran procedure; see `wrap`.
     out : tuple
         Out-parameters, each with its `index`; see `wrap`.
     keep : str or int
-        How long C keeps functions that are passed, ``"call"`` or longer; see `wrap`.
+        How long C keeps functions passed to it, ``"call"`` or longer; see `wrap`.
     """
 
     __slots__ = ()
@@ -105,7 +104,7 @@ def gil_name(flags: int) -> Gil:
 
 
 class Options:
-    """The options of `wrap`, checked, for the entries that are made with them."""
+    """The checked options of `wrap`, for new entries."""
 
     __slots__ = ("doc", "errors", "flags", "given", "name", "owner", "policies")
 
@@ -129,7 +128,7 @@ class Options:
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing is asked that is not so without them."""
+        """Whether all options have their default values."""
         named = self.name is not None or self.doc is not None or self.owner is not None
         return not (named or self.flags or self.policies)
 
@@ -137,7 +136,7 @@ class Options:
 class NewEntry(
     namedtuple("NewEntry", ["address", "signature", "flags", "owner", "name", "policies"])
 ):
-    """An entry that is in no table yet."""
+    """An entry that is not in a table yet."""
 
     __slots__ = ()
     address: int
@@ -148,7 +147,7 @@ class NewEntry(
     policies: Policies
 
     def arguments(self) -> tuple[CallInterface, int, int, object]:
-        """Arguments of the core's `_set_entry`."""
+        """Return the arguments of the core's `_set_entry`."""
         cif = callinterface.of(self.signature, self.flags, self.policies)
         return cif, self.address, self.flags, self.owner
 
@@ -166,7 +165,7 @@ def refuse_duplicates(found: list[NewEntry]) -> None:
 
 
 def refuse_names(target: Mapping[Foreign, object]) -> None:
-    """Refuse the capsules of a module of Cython's by their names, as `__pyx_capi__` has them."""
+    """Refuse a mapping from names to capsules, such as `__pyx_capi__` of a Cython module."""
     rows = [*target.items()]
     for key, one in rows:
         is_name = isinstance(key, str) and key.partition("[")[0].isidentifier()  # "name[double]"
@@ -183,8 +182,9 @@ _ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
 
 
 def _inherit(options: Options, known: int, supposed: bool = False) -> int:
-    """Flags from the options, and from what the target says where an option was left alone; or may
-    be `supposed` to say.
+    """Combine the flags of the options with the target's `known` ones for options not given.
+
+    `supposed`: the target's GIL flags are only defaults.
     """
     flags = options.flags
     if supposed and flags & _ANY_GIL:
@@ -192,7 +192,7 @@ def _inherit(options: Options, known: int, supposed: bool = False) -> int:
     if known & _lib.FLAG_NEEDS_GIL:
         if flags & _lib.FLAG_RELEASE_GIL:
             raise ValueError("gil='release' cannot be right: the target needs the GIL")
-        known &= ~_lib.FLAG_RELEASE_GIL  # what needs the GIL keeps it
+        known &= ~_lib.FLAG_RELEASE_GIL  # a function that needs the GIL keeps it
     if not flags & _ANY_GIL:
         flags |= known & _ANY_GIL
     if not flags & _lib.FLAG_NEEDS_GIL:
@@ -203,14 +203,14 @@ def _inherit(options: Options, known: int, supposed: bool = False) -> int:
 
 
 def needs_gil(signature: Signature, flags: int) -> int:
-    """Flags with the need for the GIL, where the function has it whatever it was said to have.
+    """Add the flag for needing the GIL if the signature or error convention implies it.
 
     Raises
     ------
     ValueError
-        When calls drop the GIL.
+        If calls release the GIL.
     """
-    # By value, in a struct, behind a pointer or passed to a function: who has one needs the GIL.
+    # A Python object by value, in a struct, behind a pointer, or in a function-pointer type.
     objects = "O" in signature.text
     raising = convention(flags).needs_gil
     if flags & _lib.FLAG_RELEASE_GIL and (objects or raising):
@@ -222,7 +222,7 @@ def needs_gil(signature: Signature, flags: int) -> int:
 
 
 def _means(known: Signature, wanted: Signature) -> bool:
-    """Whether a signature is the known one, or says more of what its opaque pointers point to."""
+    """Return whether a signature is the known one, or only refines its opaque pointers."""
     if known.text == wanted.text:
         return True
     if known.variadic != wanted.variadic or len(known.args) != len(wanted.args):
@@ -232,8 +232,9 @@ def _means(known: Signature, wanted: Signature) -> bool:
 
 
 def _is_opaque(known: CType, wanted: CType) -> bool:
-    """Whether no more is known of a pointer than that it is one, and it is asked for as one; an
-    object of a class of Cython's may be asked for as an object, too.
+    """Return whether a known pointer is opaque, and is wanted as a pointer.
+
+    A pointer to an object of a Cython class may also be wanted as an object.
     """
     if known.kind == "voidptr" and not isinstance(known, Handle):
         return wanted.kind in ("pointer", "function")
@@ -244,22 +245,18 @@ def _is_opaque(known: CType, wanted: CType) -> bool:
 
 
 def refuse_known_otherwise(wanted: Signature, found: foreign.Function) -> None:
-    """Refuse a signature that contradicts what a foreign callable without one knows of its
-    function.
-    """
+    """Refuse a signature that contradicts what is known of a function without a full signature."""
     if found.partial is not None:
         _refuse_contradiction(wanted, found.partial)
     forms = found.forms
-    # No form that a function can have is passed so.
+    # Refuse unless the ABI passes at least one of the possible forms alike.
     if forms and all([agreement(parse(one), wanted) < Agreement.INTEGER for one in forms]):
         known = " or ".join([repr(form) for form in forms])
         raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
 
 
 def _refuse_contradiction(wanted: Signature, known: tuple[foreign.Part, ...]) -> None:
-    """Refuse a signature with another result or other arguments than those that are known, None
-    for each that is not.
-    """
+    """Refuse a signature that differs from the known result and arguments; None is unknown."""
     given = (wanted.result, *wanted.args)
     if len(given) != len(known):
         count = len(known) - 1
@@ -283,7 +280,7 @@ def _refuse_contradiction(wanted: Signature, known: tuple[foreign.Part, ...]) ->
 
 
 def resolve(target: object, signature: str | Signature | None, options: Options) -> NewEntry:
-    """Address, signature and owner of whatever holds a C function."""
+    """Resolve a target of `wrap` to a new entry."""
     wanted = None if signature is None else parse(signature)
     flags = options.flags
     name = None
@@ -310,8 +307,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         found = foreign.function(target)
         if found is None and wanted is not None:
             found = foreign.instance(target, wanted, options.errors)
-            # A compiler sees where a function does not write, and of a procedure of Fortran it is
-            # known whether lengths of texts follow.
+            # The compiled function's signature adds const, and for Fortran the lengths of texts.
             if found is not None and found.signature in (wanted, with_wide_lengths(wanted)):
                 wanted = found.signature
         if found is None and wanted is None and foreign.signatures(target) is not None:
@@ -385,17 +381,17 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
 
 
 def _a(target: object) -> str:
-    """What a target is, for messages."""
+    """Return the kind of a target, for messages."""
     return "an address" if isinstance(target, int) else f"a {type(target).__name__}"
 
 
 def kept_for(signature: Signature, keep: str | int) -> str | int:
-    """How long functions that are passed are kept, with the position of an argument.
+    """Return how long C keeps functions passed to it; an argument by its position.
 
     Raises
     ------
     ValueError
-        When no functions are passed, or there is no such argument.
+        If the signature has no function pointers, or there is no such argument.
     """
     if all([arg.kind != "function" for arg in signature.args]):
         raise ValueError(
@@ -408,9 +404,7 @@ def kept_for(signature: Signature, keep: str | int) -> str | int:
 
 
 def without(callable: Native, policy: str, owner: object) -> Native:
-    """The function of the only entry of `callable`, called without a policy of its call interface.
-    It owns `owner`.
-    """
+    """Return the only entry of `callable` without a policy, as a callable that keeps `owner`."""
     cif, address, flags = callable._entry()
     policies = cif.policies._replace(**{policy: getattr(DEFAULT, policy)})
     return callable._derived(

@@ -1,8 +1,8 @@
-"""What `pickle` takes of a native callable: how another process makes the same function.
+"""Pickling of native callables: how another process recreates the same function.
 
-An address means nothing there. A function travels by library and symbol, by what it was made of, or
-by the name of the module's attribute that it is; what has none of these is refused with the way
-out. Nothing here makes native code travel: the other process links, or generates, its own.
+Addresses are meaningless there. A function is pickled by library and symbol, by the object it was
+created from, or by its name in a module. Any other function is refused, with a hint. Native code is
+never pickled: the other process links or generates its own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .._types.signature import Signature
     from .._values.calloptions import CallOptions, EntryOptions
 
-    # The class of native callables, and one of them: this module stands below it.
+    # The class of native callables, which this module must not import.
     Kind = type[Foreign]
-    #: What `__reduce__` returns: a function and its arguments.
+    #: The result of `__reduce__`: a function and its arguments.
     Recipe = tuple[object, ...]
 
 _WAY_OUT = (
@@ -36,12 +36,12 @@ _WAY_OUT = (
 
 
 def recipe(callable: Foreign, kind: Kind) -> Recipe:
-    """How another process makes a callable, of the class `kind`.
+    """Return how another process recreates a callable, of the class `kind`.
 
     Raises
     ------
     TypeError
-        When it cannot; it says why, and what can.
+        If it cannot; the message says why, and what can be pickled.
     """
     try:
         return _made_of(callable, kind)
@@ -64,7 +64,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
         target, *rest = again(callable.__name__, callable._doc)
         made_by: Foreign = type(target)
         if made_by.__reduce__ is object.__reduce__ and made_by not in dispatch_table:
-            # Nothing pickles it, as f2py's objects, unless it has a place.
+            # Objects such as f2py's can be pickled only by name.
             place = _place(target)
             if place is not None:
                 return wrapped_there, (kind, *place, *rest)
@@ -73,7 +73,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     if len(entries) > 1:
         parts = tuple([one for one, *_ in entries])
         for part in parts:
-            part.__reduce__()  # says which of them cannot be pickled
+            part.__reduce__()  # raises an error that names a part which cannot be pickled
         return _together, (kind, callable.__name__, callable._doc, parts)
     if not entries:
         raise TypeError(f"cannot pickle {callable!r}: it has no entries")
@@ -93,7 +93,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     if pickled is not None:
         made = pickled(*how)
     elif (entry := _entry_of(owner)) is not None:
-        # Wrapped with other options, or from a foreign callable that we made.
+        # Wrapped with other options, or from a foreign callable that we created.
         if foreign.holds_entry(entry, address):
             made = wrapped, (kind, entry, *how)
     elif owner is not None:
@@ -106,9 +106,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
 
 
 def _entry_of(owner: object) -> Foreign:
-    """The native callable that an owner is, or that a foreign callable of ours was made of; else
-    None.
-    """
+    """Return the native callable that an owner is, or behind a foreign callable of ours."""
     found = foreign.native(owner)
     return foreign.own_entry(owner) if found is None else found
 
@@ -117,20 +115,20 @@ def _entry_of(owner: object) -> Foreign:
 
 
 def by_name(callable: object) -> Recipe | None:
-    """The recipe for a callable that is a module's attribute; None for others."""
+    """Return the recipe for a callable that is a module's attribute; None for others."""
     place = _place(callable)
     return None if place is None else (imported, place)
 
 
 def _place(obj: object) -> tuple[str, str] | None:
-    """The module's attribute that an object is; None where there is none.
+    """Return the module and attribute that hold an object; None if there is none.
 
-    One of ``__main__``, where names come to stand for other things, is one only under its own name;
-    and none to cloudpickle, whose other side may have another program.
+    Names in ``__main__`` are often rebound, so only the object's own name counts there. Under
+    cloudpickle, no name in ``__main__`` counts, since the other process may run another program.
     """
     found: list[tuple[str, str]] = []
     for module, loaded in [*sys.modules.items()]:
-        # A module may run code when its attributes are asked for: its dict does not.
+        # getattr on a module may run code; reading its dict does not.
         namespace = getattr(loaded, "__dict__", None)
         if type(namespace) is dict:
             names = [name for name, value in [*namespace.items()] if value is obj]
@@ -145,7 +143,7 @@ def _place(obj: object) -> tuple[str, str] | None:
 
 
 def lookup(module: str, qualname: str) -> object:
-    """What a module has under a name, if it is imported; else None."""
+    """Return what an imported module has under a name; None otherwise."""
     found: Foreign = sys.modules.get(module)
     for part in qualname.split("."):
         found = getattr(found, part, None)
@@ -153,8 +151,10 @@ def lookup(module: str, qualname: str) -> object:
 
 
 def takes_code_along() -> bool:
-    """Whether cloudpickle is at work, as in loky and Dask: it takes functions with it that have no
-    name, or one of ``__main__``. It runs in Python, so the frames tell.
+    """Return whether cloudpickle is pickling, as in loky and Dask.
+
+    It pickles functions by value if they have no importable name. It is Python code, so its frames
+    are on the stack.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -165,7 +165,7 @@ def takes_code_along() -> bool:
 
 
 def imported(module: str, qualname: str) -> object:
-    """For `pickle`: a callable by the name of a module's attribute."""
+    """Restore a callable that was pickled by its name in a module."""
     found = _found_there(module, qualname)
     if foreign.native(found) is None:
         raise TypeError(
@@ -188,7 +188,7 @@ def _found_there(module: str, qualname: str) -> object:
     return found
 
 
-# -- by what it was made of ----------------------------------------------------------------------
+# -- by origin -----------------------------------------------------------------------------------
 
 
 def wrapped(
@@ -199,17 +199,17 @@ def wrapped(
     doc: str | None,
     options: EntryOptions,
 ) -> object:
-    """For `pickle`: a target, wrapped as it was."""
+    """Restore a callable by wrapping its target again."""
     return kind(target, signature, name=name, doc=doc, **options)
 
 
 def wrapped_there(kind: Kind, module: str, qualname: str, *how: Foreign) -> object:
-    """For `pickle`: of a foreign callable that is a module's attribute."""
+    """Restore a callable by wrapping a foreign callable in a module again."""
     return wrapped(kind, _found_there(module, qualname), *how)
 
 
 def _together(kind: Kind, name: str, doc: str | None, parts: tuple[Foreign, ...]) -> object:
-    """For `pickle`: a callable of several entries."""
+    """Restore a callable of several entries."""
     made = _ext.CallableBase.__new__(kind)
     made._describe(name, doc)
     made._set_overloads(parts)

@@ -1,14 +1,17 @@
-"""`f.specialize`: a hook that is asked for the entries that a native callable does not have yet.
+"""`f.specialize`: a hook that creates missing entries of a native callable on demand.
 
-SEP 201 leaves it open how a table gets the signatures that were not foreseen. Here a look for
-one, through `f[signature]`, `f.address`, `f.to_*`, `f.convert`, `wrap`, or from C through
-callback.h, dynamiccall.h and every other reader of `__nativecall_api__`, asks the hook for it,
-and adds the answer to the table. Readers of the table itself ask nothing and go on meanwhile.
+SEP 201 does not define how a table gets signatures that were not foreseen. Here, a lookup of a
+missing signature calls the hook and adds its answer to the table. Lookups are `f[signature]`,
+`f.address`, `f.to_*`, `f.convert` and `wrap`, and in C callback.h, dynamiccall.h and other readers
+of `__nativecall_api__`. Direct readers of the table do not call the hook, and are not blocked.
 
-Guarantees: a hook is asked once for a signature, whatever the number of threads that look for it
-(_singleflight.py): the others wait for the answer, unless they are in a hook themselves. That the
-hook has none is remembered, of the last 256 such signatures, until another hook is set; an
-exception is not. A hook that asks for the signature it is asked for gets RuntimeError.
+Guarantees:
+
+- A hook is called once for a signature, however many threads look it up (_singleflight.py). The
+  others wait, unless they run inside a hook themselves.
+- If the hook returns None, that is remembered for the last 256 such signatures, until another hook
+  is set. An exception is not remembered.
+- A hook that looks up the signature it is called for gets RuntimeError.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Specializer:
-    """A callable's hook, and what it has no answer to: what the core keeps in the callable."""
+    """A callable's hook, and the signatures it has no entry for. The core stores it."""
 
     __slots__ = ("hook", "missing")
 
@@ -50,41 +53,47 @@ class Specializer:
         self.hook = hook
         self.missing: Fifo[str, None] = Fifo()
 
-    # What a compiler's function answers otherwise (`OnDemand`).
+    # `OnDemand` overrides these for a compiler's function.
 
     def count(self) -> int:
-        """How many arguments there will be; -1 where that differs, or is not known."""
+        """Return the number of arguments; -1 if it varies or is unknown."""
         return -1
 
     def python_signature(self) -> inspect.Signature | None:
-        """What calls from Python follow, by names too; None where that is not known."""
+        """Return the parameters of calls from Python; None if unknown."""
         return None
 
     def refusal(self, whole: Native, wanted: str | Signature) -> str | None:
-        """Why there is no entry of a signature, None where the hook does not say."""
+        """Return why there is no entry for a signature; None if the hook gives no reason."""
         return None
 
     def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
-        """What the core calls where no entry takes the arguments of a call exactly; None: that the
-        core chooses one. TypeError with the reason where nothing takes them."""
+        """Return the callable for a call whose arguments no entry accepts exactly.
+
+        None lets the core choose an entry. TypeError if no function can accept them.
+        """
         return None
 
     def by_position(
         self, whole: Native, values: tuple[object, ...], names: tuple[str, ...]
     ) -> tuple[object, ...] | None:
-        """The arguments of a call in their order, of which the last have names; None where the hook
-        does not know these."""
+        """Return the arguments of a call by position, from values of which the last have names.
+
+        None if the hook does not know the names.
+        """
         return None
 
     def entry(self, whole: Native, wanted: Signature) -> NewEntry | None:
-        """The entry of a signature, None where there is none."""
+        """Return the entry for a signature; None if there is none."""
         answer = self.hook(whole, wanted.text)
         return None if answer is None else _checked(whole, self.hook, wanted.text, answer)
 
     def kin(self, wanted: Signature) -> list[str]:
-        """The signatures that are converted to a wanted one without a loss, likeliest first:
-        itself, and those of as many arguments as there are, one by one for an array with its
-        length, without what follows, such as user data, and by value for references.
+        """Return signatures that convert to a wanted one without loss, the likeliest first.
+
+        They are the wanted one itself and variants with this function's number of arguments:
+        numbers instead of an array with its length, without trailing arguments such as user data,
+        and values instead of references.
         """
         args = wanted.args
         count = self.count()
@@ -98,27 +107,27 @@ class Specializer:
 
 
 def _referred(ctype: CType) -> CType:
-    """The scalar that a pointer is to; a type itself where it is none of these."""
+    """Return the scalar that a pointer points to; any other type unchanged."""
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Scalar):
         return ctype.pointee
     return ctype
 
 
 def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
-    """Ask the hook of a callable, if it has one, for a signature that is missing from its table.
+    """Call the hook of a callable, if it has one, for a signature missing in its table.
 
-    Returns when the entry is there, or when there is none. What the hook raises is raised.
+    It adds the entry, if the hook returns one. Exceptions of the hook propagate.
 
     Parameters
     ----------
     whole : Native
     text : str
-        Canonical.
+        The canonical signature.
     meant : Signature, optional
-        The same with what its text does not say, such as the names of fields, for a compiler.
+        The full signature for a compiler, with details that the text lacks, such as field names.
     """
     if not _ext.call_table_offset(type(whole)):
-        return  # a subclass with a __call__ of its own, which offers no entries
+        return  # a subclass that overrides __call__ offers no entries
 
     def known() -> bool | None:
         specializer: Specializer | None = whole._specializer
@@ -138,14 +147,15 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
             "for"
         )
 
-    # The key has no hook in it: one that sets another hook and asks again asks for the same. The
-    # caller has a reference to the callable.
+    # The key does not contain the hook: a hook that sets another hook and looks up the same
+    # signature recurses. The id is valid, as the caller holds a reference to the callable.
     once(("specialize", id(whole), text), known, answered, again)
 
 
 def ask_for_kin(whole: Native, wanted: Signature) -> list[str]:
-    """Ask the hook of a callable, if it has one, for a signature, and where there is none for those
-    that are converted to it without a loss. All that were asked for; the last one may be there.
+    """Call the hook of a callable for a signature, then for those that convert to it without loss.
+
+    Return the signatures tried, up to the first that has an entry.
     """
     specializer: Specializer | None = whole._specializer
     asked: list[str] = []
@@ -158,7 +168,7 @@ def ask_for_kin(whole: Native, wanted: Signature) -> list[str]:
 
 
 def ask_for_native(whole: Native, text: str) -> None:
-    """`ask` for a C consumer, whose signature is checked first: no hook sees what is none."""
+    """Call `ask` for a C consumer, if its signature is canonical."""
     try:
         canonical = parse(text).text == text
     except SignatureError:
@@ -172,16 +182,16 @@ def _has(whole: Native, text: str) -> bool:
 
 
 def _answer(whole: Native, specializer: Specializer, text: str, meant: Signature | None) -> None:
-    """Ask the hook, and add what it answers."""
+    """Call the hook and add its entry."""
     found = specializer.entry(whole, meant or parse(text))
     if found is not None:
         whole._add_missing(found)
-    elif not _has(whole, text):  # a hook may have added the entry by itself
+    elif not _has(whole, text):  # a hook may have added the entry itself
         specializer.missing.put(text, None)
 
 
 def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
-    """The entry that an answer gives, or an error that names the hook."""
+    """Return the entry for a hook's answer; raise an error that names the hook."""
     name = getattr(hook, "__qualname__", None) or type(hook).__qualname__
     what = f"{name}(), the specialize hook of {whole.__name__!r}, was asked for {text!r}"
     if answer is whole or _ext.viewed(answer) is whole:
@@ -201,7 +211,10 @@ def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
 
 
 def compiled(target: object, signatures: list[Signature], options: Options) -> list[NewEntry]:
-    """The entries of what a compiler's function was compiled for already, where there can be."""
+    """Return the entries for the signatures that a compiler's function was compiled for.
+
+    Signatures that cannot have an entry are skipped.
+    """
     found = []
     for signature in signatures:
         try:
@@ -212,11 +225,11 @@ def compiled(target: object, signatures: list[Signature], options: Options) -> l
 
 
 class OnDemand(Specializer):
-    """A hook that has a compiler's function compiled for the signatures that are asked for.
+    """A hook that compiles a compiler's function for the signatures looked up.
 
-    Those that it is not compiled for, and those whose results cannot show the error convention,
-    have no entry: a consumer asks for all that it can use, and takes the first that there is. A
-    call whose arguments no entry takes exactly has it compiled for them.
+    If it does not compile, or if the result cannot show the error convention, there is no entry: a
+    consumer tries all signatures that it can use, and takes the first with an entry. A call whose
+    arguments no entry accepts exactly compiles the function for them.
     """
 
     __slots__ = ("options", "target")
@@ -283,13 +296,13 @@ class OnDemand(Specializer):
         return whole[signature]
 
     def again(self, name: str, doc: str | None) -> tuple[object, ...]:
-        """For `pickle`: the arguments that make such a callable."""
+        """Return the arguments that recreate the callable, for `pickle`."""
         options = {name: one for name, one in self.options.given.items() if name in ENTRY}
         return self.target, None, name, doc, options
 
 
 def specializer(hook: Hook) -> Specializer:
-    """A hook for one callable: what `OnDemand` hooks of others have no answer to is theirs."""
+    """Return a Specializer for one callable, since `OnDemand` stores its own missing signatures."""
     return OnDemand(hook.target, hook.options) if isinstance(hook, OnDemand) else Specializer(hook)
 
 

@@ -1,17 +1,20 @@
-"""Native callables made of others: `f.convert`, another signature, and `f.bind`, fixed arguments.
+"""`f.convert` changes the signature of a native callable, `f.bind` fixes arguments.
 
-The new callable's C function pointer is a stub with data of its own, namely the function to call
-and the values that were bound. It leads to generated code, which all functions of its shape share,
-or to the core, which carries out the same conversion (_plan/conversion.py). Where that would only
-jump to the function, the pointer is the function's own.
+The C function pointer of the new callable is a stub with its own data: the function to call and the
+bound values. The stub jumps to generated code shared by all functions of its shape, or to the core,
+which interprets the same conversion (_plan/conversion.py). If the code would only jump to the
+function, the pointer is the function's own.
 
-What is made again is made by the core (csrc/callable/bind.c) of a `ThunkSpec`, which is worked out
-here once; what its methods leave, options, several entries and what is wrong, comes here, too.
+This module computes a `ThunkSpec` once; from it the core creates further thunks
+(csrc/callable/bind.c). This module also handles options, several entries and errors.
 
-Guarantees: what the thunk calls, and what bound pointers point to, lives as long as the thunk; a
-value is converted once, by the rules of a call from Python, and one that does not fit changes
-nothing. An entry that is replaced later (`f.add`) is not replaced in the thunks that were made of
-it. Thunks of functions that can be pickled can be pickled, as long as the bound values can.
+Guarantees:
+
+- The function that a thunk calls, and the memory behind bound pointers, live as long as the thunk.
+- A value is converted once, by the rules of a call from Python. One that does not fit changes
+  nothing.
+- If an entry is replaced later (`f.add`), thunks created from it keep the old function.
+- A thunk can be pickled if its function and its bound values can.
 """
 
 from __future__ import annotations
@@ -46,24 +49,24 @@ if TYPE_CHECKING:
     from .._values.calloptions import Policies
     from .._values.failure import Errors
 
-    #: The address of generated code, and what keeps it; or a conversion.
+    #: The address of generated code and its owner, or a packed conversion.
     _Code: TypeAlias = tuple[int, object] | bytes
 
 _OPEN = ...  # stands for an argument that stays open
-_ITSELF = 0, None  # as code: the function itself does
-_TAKING_GIL = "+gil"  # stands for an error convention where the GIL is what is missing
-# Thunks call one another without a look at the C stack, which would cost more than they do: so a
-# chain of them ends before it can use up the stack of a small thread. Bytes.
+_ITSELF = 0, None  # as code: call the function itself
+_TAKING_GIL = "+gil"  # in place of an error convention: only take the GIL
+# Thunks do not check the C stack, which would cost more than a thunk. So the stack use of a chain
+# of thunks is limited to what a small thread can hold. In bytes.
 _MOST_STACK = 32 << 10
-_FRAME = 256  # registers, return address, values in the middle of a conversion
-_BLOCKS = 768  # of all registers, twice, and more frames, where the core converts
+_FRAME = 256  # registers, return address, intermediate values
+_BLOCKS = 768  # two register blocks and more frames, if the core converts
 
 
-# -- what the core asks of a spec ----------------------------------------------------------------
+# -- hooks of a spec -----------------------------------------------------------------------------
 
 
 class _Maker(namedtuple("_Maker", ["plan", "name"])):
-    """Makes the exceptions of one thunk; the core calls it, and shows it where it reports one."""
+    """Creates the exceptions of one thunk. Unraisable reports of the core show its repr."""
 
     __slots__ = ()
 
@@ -71,9 +74,9 @@ class _Maker(namedtuple("_Maker", ["plan", "name"])):
         if step == self.plan.tested and self.plan.before.shown_by == "exception":
             return None  # the function raised it
         if reported and self.plan.follows_call(step):
-            return None  # that C got the sentinel of a callback that failed is said already
+            return None  # the failure behind this result was reported already
         source = self.plan.steps[step].source
-        value: float = bits  # as generated code passes any number
+        value: float = bits  # generated code passes any number as 64 bits
         if source.kind in ("float", "complex"):
             (value,) = struct.unpack("=d", struct.pack("=Q", bits))
         elif getattr(source, "signed", False) and bits >> 63:
@@ -85,16 +88,16 @@ class _Maker(namedtuple("_Maker", ["plan", "name"])):
 
 
 class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
-    """What thunks of a spec need Python code for."""
+    """Python code for the thunks of a spec."""
 
     __slots__ = ()
 
     def maker(self, name: str) -> _Maker:
-        """What makes the exceptions of a thunk of the function with this name."""
+        """Return the maker of exceptions for a thunk of the function with this name."""
         return _Maker(self.plan, name)
 
     def store(self, index: int, value: object, address: int, name: str, keep: list[object]) -> None:
-        """Write a bound value that is no scalar and no plain pointer to where the thunk has it."""
+        """Write a bound struct, view or pointer to its place in the thunk."""
         cif = self.inner
         ctype = cif.types[index]
         if ctype.kind not in ("pointer", "voidptr", "function"):
@@ -110,7 +113,7 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
                     f"(got {type(value).__name__}); "
                     f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
                 )
-            # Kept where the collector sees it: a function may lead back to what it is bound to.
+            # Kept visibly for the garbage collector: the function may refer back to the thunk.
             pointer, held = arguments.pointer_argument(ctype, value, name, index)
         else:
             held = _ext.pin(cif, name, index, value)
@@ -119,7 +122,7 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
         _lib.ffi.cast("uintptr_t *", address)[0] = pointer
 
     def pickled(self, thunk: Thunk, name: str) -> tuple[object, ...]:
-        """For `pickle`: how another process makes the same thunk."""
+        """Return how another process recreates the thunk, for `pickle`."""
         function = thunk.function
         if any([isinstance(node, Bound) for node in self.plan.arguments]):
             return function.bind, self._values(thunk)
@@ -127,8 +130,9 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
         return partial(function.convert, errors=self.errors, name=given), (self.plan.outer,)
 
     def _values(self, thunk: Thunk) -> tuple[object, ...]:
-        """The values that are bound, by argument, and ... for one that is open. Numbers are read
-        back from the thunk, unless they lose their class, as `long double` does.
+        """Return the bound values by argument, with ... for open ones.
+
+        Numbers are read back from the thunk, unless their class would change, as for `long double`.
         """
         kept = iter(thunk.kept or ())
         values: list[object] = []
@@ -150,12 +154,11 @@ def spec_of(
     wanted: CallInterface | None,
     rest: bytes,
 ) -> ThunkSpec:
-    """What all thunks share that call a function of a call interface by another one, or with
-    values.
+    """Return the spec of all thunks that convert, or bind arguments of, a call interface.
 
-    `rest` names the error convention, if one is wanted, or says that the GIL is to be taken; where
-    nothing else is wanted, it says of each argument whether it is bound. `stack` is what the
-    function takes of the C stack for thunks.
+    With `wanted`, `rest` is the name of the error convention, or empty. Without, it has a byte for
+    each argument: whether that is bound. It may also be the mark for taking the GIL. `stack` is the
+    C stack that thunks below the function use.
     """
     errors: Foreign = None
     if rest == _TAKING_GIL.encode():
@@ -196,7 +199,10 @@ def spec_of(
 
 
 def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
-    """The function at an address, which the owner keeps, by a plan that binds nothing."""
+    """Return a thunk of the function at an address, by a plan without bound values.
+
+    The owner keeps the function alive.
+    """
     inner = callinterface.of(plan.inner)
     code, lasts = thunk(conversion(plan))
     helper = _Helper(plan, inner, None)
@@ -208,20 +214,20 @@ def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
 
 
 def with_check(outer: CallInterface, flags: int, inner: CallInterface) -> CallInterface:
-    """The call interface of a thunk, with the check of the function that it calls."""
+    """Return the call interface of a thunk, with the check of the function that it calls."""
     policies = outer.policies._replace(check=inner.policies.check)
     return callinterface.of(outer.signature, flags, policies)
 
 
 def _policies(inner: CallInterface) -> Policies:
-    """The policies of what is made of a function: the lengths of texts are arguments there."""
+    """Return the policies of thunks of a function; they take lengths of texts as arguments."""
     policies: Policies = inner.policies
     if policies.fortran and lengths(inner.signature):
         return policies._replace(fortran=False)
     return policies
 
 
-# -- what the core's methods leave ---------------------------------------------------------------
+# -- methods that the core does not handle itself ------------------------------------------------
 
 
 def convert(
@@ -231,18 +237,18 @@ def convert(
     errors: Errors | None = None,
     name: str | None = None,
 ) -> object:
-    """`NativeCallable.convert`, with options, of several entries, or where a hook is asked."""
+    """Implement `NativeCallable.convert` with options, several entries, or a hook."""
     wanted = parse(signature)
     Options(name=name, errors=errors)
     if errors is not None:
         check_errors(wanted, errors)
-    # A function that is made for the signature is better than one that is converted to it.
+    # A function created for the signature is better than a converted one.
     asked = specialize.ask_for_kin(function, wanted)
     entries = function._resolved()
     if not entries:
         raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [entry for entry in entries if entry[1].text == wanted.text]
-    # The first of those that lose least: no float for a double while there is one for doubles.
+    # Prefer the entry that loses least: not float for a double if there is one for doubles.
     entries.sort(key=lambda entry: (entry[1].text not in asked, losses(entry[1], wanted)))
     refused: list[SignatureError] = []
     for entry, _, _, flags in exact or entries:
@@ -255,7 +261,7 @@ def convert(
         except SignatureError as error:
             refused.append(error)
             continue
-        # Another thread may have added an entry since they were listed.
+        # None: another thread has added an entry since they were listed.
         return convert(function, signature, errors=errors, name=name) if made is None else made
     if len(refused) == 1:
         raise refused[0]
@@ -263,14 +269,14 @@ def convert(
 
 
 def taking_gil(function: Native) -> Native:
-    """The only entry of a function that needs the GIL, for callers that may not have it."""
+    """Return the only entry of a function that needs the GIL, for callers that may not hold it."""
     found = function._converted(function._entry()[0], _TAKING_GIL, None)
     assert found is not None
     return found
 
 
 def bind(function: Native, /, *values: object, **named: object) -> object:
-    """`NativeCallable.bind` with names, or with what cannot be bound."""
+    """Implement `NativeCallable.bind` with names; raise the errors of wrong arguments."""
     name = function.__name__
     cif, _, flags = function._chosen(None)
     signature = cif.signature
