@@ -23,7 +23,7 @@ from support import compilecache
 
 EXT = Path(__file__).resolve().parents[1] / "ext"
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
-# What Cython generates answers for its other warnings; C++ refuses these by itself.
+# Cython suppresses its other warnings in generated code; C++ rejects these by itself.
 MISMATCHES = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion")
 STANDARDS = {"c": "c99", "c++": "c++11"}
 SHARED = ["-shared", "-fPIC"]
@@ -32,7 +32,7 @@ if sys.platform == "darwin":
 
 
 def compiler(language: str = "c") -> list[str] | None:
-    """The command of the C or C++ compiler, None when there is none."""
+    """Return the command of the C or C++ compiler, None if there is none."""
     variable, names = {"c": ("CC", ("cc", "gcc", "clang")), "c++": ("CXX", ("c++", "g++"))}[
         language
     ]
@@ -45,8 +45,10 @@ def compiler(language: str = "c") -> list[str] | None:
 
 
 def refusal(command: Sequence[str]) -> str:
-    """Messages of a compiler that refuses the sources of a command with ``-fsyntax-only``, or with
-    ``-S`` and no output; empty if it accepts them."""
+    """Return a compiler's errors for a command; "" if it accepts the sources.
+
+    The command has ``-fsyntax-only``, or ``-S`` and no output.
+    """
     return compilecache.messages(command)
 
 
@@ -56,7 +58,7 @@ class Builder:
     Parameters
     ----------
     directory : Path
-        Where the products go; made by the caller.
+        Directory for the output; the caller creates it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -73,7 +75,7 @@ class Builder:
                 raise FileNotFoundError(f"no {language} compiler")
             output.parent.mkdir(parents=True, exist_ok=True)
             others = os.environ.get("NATIVECALL_TEST_CFLAGS", "").split()
-            # Libraries follow what needs them.
+            # Libraries follow the objects that need them.
             libraries = [flag for flag in flags if flag.startswith("-l")]
             others += [flag for flag in flags if not flag.startswith("-l")]
             compilecache.compiled(
@@ -92,18 +94,18 @@ class Builder:
         flags: Sequence[str] = ("-O1",),
         language: str = "c",
     ) -> Path:
-        """A shared library from a file in tests/ext, or from text.
+        """Build a shared library from a file in tests/ext, or from text.
 
         Parameters
         ----------
         source : str or Path
             A path, or C code.
         name : str
-            Of the library; `<name>.so` is its file.
+            The library's name; its file is `<name>.so`.
         flags : sequence of str
             More arguments for the compiler.
         language : {'c', 'c++'}
-            C is compiled as C11, C++ as C++11. Where no compiler takes C++ the test is skipped.
+            C is compiled as C11, C++ as C++11. Without a C++ compiler the test is skipped.
         """
         if compiler(language) is None and language == "c++":
             pytest.skip("there is no C++ compiler")
@@ -126,14 +128,14 @@ class Builder:
         directory: str = "modules",
         standard: str | None = None,
     ) -> Path:
-        """An extension module from `source` in tests/ext; `MODULE` is defined as its name.
+        """Build an extension module from `source` in tests/ext, with `MODULE` defined as its name.
 
         Parameters
         ----------
         source : str
             File name in tests/ext.
         name : str
-            Of the module.
+            The module's name.
         include : Path
             The directory that holds `nativecall/*.h`.
         defines : sequence of str
@@ -143,15 +145,15 @@ class Builder:
         flags : sequence of str
             More arguments for the compiler.
         directory : str
-            Below the builder's own; where the module goes.
+            Subdirectory of the builder's own for the module.
         standard : str, optional
-            Another of the language.
+            Another standard of the language.
         """
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
         arguments = [
             *flags,
             f"-I{include}",
-            # Python's own headers answer for their warnings themselves.
+            # Suppress warnings in Python's own headers.
             "-isystem",
             sysconfig.get_path("include"),
             f"-DMODULE={name}",
@@ -175,22 +177,22 @@ class Builder:
         flags: Sequence[str] = ("-O2",),
         directory: str = "modules",
     ) -> Path:
-        """An extension module from Cython; what Cython generates, and its assembly, lie beside it.
+        """Build an extension module with Cython, beside the generated C and its assembly.
 
         Parameters
         ----------
         source : Path
             The .pyx file.
         name : str
-            Of the module.
+            The module's name.
         include : Path
             The directory that holds `nativecall/*.h`; the .pxd is the installed one.
         language : {'c', 'c++'}
-            What Cython generates, compiled as C99 or C++11.
+            The language that Cython generates, compiled as C99 or C++11.
         flags : sequence of str
             More arguments for the compiler.
         directory : str
-            Below the builder's own; where the module goes.
+            Subdirectory of the builder's own for the module.
         """
         command = compiler(language)
         if command is None:
@@ -201,7 +203,8 @@ class Builder:
         output = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
         mode = ["--cplus"] if language == "c++" else []
         cython = [sys.executable, "-m", "cython", "-3", "-Werror", *mode]
-        # In this folder Cython finds no .pxd but the installed one; an editable one it is told.
+        # From this directory, Cython finds only the installed .pxd; that of an editable
+        # installation is passed to it.
         import nativecall
 
         cython += ["-I", str(Path(nativecall.__file__).parents[1])]
@@ -218,7 +221,7 @@ class Builder:
         return output
 
     def _translate(self, command: Sequence[str], source: Path, output: Path) -> None:
-        """Let Cython write C, or C++."""
+        """Run Cython."""
         import Cython
 
         words = [word for word in command[1:] if not os.path.isabs(word)]
@@ -226,7 +229,7 @@ class Builder:
         roots.append(str(Path(Cython.__file__).parent))
 
         def make(into: Path) -> list[Path]:
-            made = into / output.name  # whose name Cython writes into it
+            made = into / output.name  # Cython writes this name into the file
             compilecache.run([*command, "--depfile", str(source), "-o", str(made)], into)
             read = compilecache.listed(made.with_name(f"{made.name}.dep"))
             made.rename(into / "product")

@@ -19,5 +19,5 @@ def raising(x):
 
 
 def threads_left() -> int:
-    """How many threads a Python function left an exception in."""
+    """Return in how many threads a Python function left an exception."""
     return _ext.code_symbols()["left"]

@@ -15,10 +15,10 @@ get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetN
 set_context = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
     ("PyCapsule_SetContext", _api)
 )
-_names: list[bytes | None] = []  # capsules keep the address of a name
+_names: list[bytes | None] = []  # capsules refer to a name by address
 
 
 def capsule(name: bytes | None, address: int = 1 << 20) -> object:
-    """Make a capsule; what is there is the caller's to keep."""
+    """Make a capsule; the caller must keep its content alive."""
     _names.append(name)
     return _new(address, name, None)

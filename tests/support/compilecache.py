@@ -42,24 +42,24 @@ except ImportError:  # Windows: a rename is atomic there too
     fcntl = None  # type: ignore[assignment]
 
 DAYS = 30
-#: Sets of headers that one key may have, as branches of the project do.
+#: Maximum number of header sets per key, for example of several branches.
 VARIANTS = 8
 Header = tuple[int, str, str]  # index of its root or -1, its path there, digest
-#: What else decides which headers and libraries a compiler takes, and which programs it runs.
+#: Other variables that determine the headers, libraries and programs of a compiler.
 VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_RUN_PATH")
 VARIABLES += ("COMPILER_PATH", "GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH")
-_STARTED = Path.cwd()  # tests go elsewhere
+_STARTED = Path.cwd()  # tests change the directory
 _NANOSECONDS = 1_000_000_000
 
 
 def folder() -> Path | None:
-    """Where entries are, or None: a folder of our own, which may be deleted as a whole."""
+    """Return the directory of the entries, or None. It is ours, and may be deleted as a whole."""
     given = os.environ.get("NATIVECALL_TEST_CACHE", platformdirs.user_cache_dir())
     return _STARTED / given / "nativecall-tests" if given else None
 
 
 def prune() -> None:
-    """Delete the entries that no run used for `DAYS` days."""
+    """Delete entries unused for `DAYS` days."""
     root, limit = folder(), time.time() - DAYS * 86_400
     for lock in root.glob("*/lock") if root is not None else ():  # each use opens it for writing
         with contextlib.suppress(OSError):  # another process may have deleted it
@@ -69,14 +69,14 @@ def prune() -> None:
 
 
 def run(command: Sequence[str], cwd: Path | None = None) -> None:
-    """Run a command, whose failure fails the test with all it printed."""
+    """Run a command; its failure fails the test with all its output."""
     done = _done(command, cwd)
     if done.returncode != 0:
         raise AssertionError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
 
 
 def _done(command: Sequence[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a compiler without the sanitizers' runtime, which is preloaded for Python, in English."""
+    """Run a compiler in English, without the sanitizers' runtime, which is preloaded for Python."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     environment["LC_ALL"] = "C"
     return subprocess.run(
@@ -92,12 +92,12 @@ def compiled(command: Sequence[str], output: Path | None = None) -> None:
     command : sequence of str
         With ``-o`` and `output`, if there is one. Files among its words are sources.
     output : Path, optional
-        Left out for ``-fsyntax-only``: a success is kept then.
+        Omitted for ``-fsyntax-only``: then success is cached.
 
     Raises
     ------
     AssertionError
-        When the compiler fails, with its messages.
+        If the compiler fails, with its messages.
     """
     words, roots, sources = _normalized(command, output)
 
@@ -106,7 +106,7 @@ def compiled(command: Sequence[str], output: Path | None = None) -> None:
         made = [str(into / "product") if word == str(output) else word for word in command]
         run([*made, "-MD", "-MF", str(dependencies), "-MT", "product"])
         read = listed(dependencies) if dependencies.exists() else []  # assembly includes nothing
-        # The file has what the last source includes.
+        # The file lists what the last source includes.
         made = [word for word in made if word not in ("-o", str(into / "product"), *sources)]
         for source in sources[:-1]:
             run([*made, source, "-M", "-MF", str(dependencies), "-MT", "product"])
@@ -117,9 +117,9 @@ def compiled(command: Sequence[str], output: Path | None = None) -> None:
 
 
 def messages(command: Sequence[str]) -> str:
-    """What a compiler that writes no file says against the sources of a command, or nothing.
+    """Return the errors of a compiler that writes no file, or "".
 
-    Messages are kept as products are, unless a source cannot even be preprocessed.
+    Messages are cached as well, unless a source cannot even be preprocessed.
     """
     words, roots, _ = _normalized(command, None)
 
@@ -128,7 +128,7 @@ def messages(command: Sequence[str]) -> str:
         told = f"{shlex.join(command)}\n{done.stdout}{done.stderr}" if done.returncode else ""
         (into / "product").write_text(told)
         dependencies = into / "dependencies"
-        # -MD writes no file beside errors.
+        # -MD writes no file if there are errors.
         run([*command, "-M", "-MF", str(dependencies), "-MT", "product"])
         return listed(dependencies)
 
@@ -147,18 +147,18 @@ def kept(
     make: Callable[[Path], Sequence[Path]],
     roots: Sequence[str] = (),
 ) -> None:
-    """Copy a product from the cache to `output`, made first where it is not there.
+    """Copy a product from the cache to `output`; make it first if it is missing.
 
     Parameters
     ----------
     key : sequence of str
-        The programs that make it, whose files are part of the key, then what else it depends on.
+        The programs that make it, whose files are part of the key, and its other dependencies.
     output : Path or None
-        Where the product goes; a folder if `make` made one.
+        Destination of the product; a directory if `make` makes one.
     make : callable
-        Write the product to ``product`` in a folder; return the headers that were read.
+        Writes the product to ``product`` in a directory; returns the headers that were read.
     roots : sequence of str
-        Folders that headers are in. Their own paths do not matter.
+        Directories of headers. Their own paths do not matter.
     """
     cache = folder()
     with contextlib.ExitStack() as stack:
@@ -176,15 +176,15 @@ def kept(
         if output is not None and (entry / "product").is_dir():
             shutil.copytree(entry / "product", output)
         elif output is not None:
-            # A new file: what is there may be loaded.
+            # A new file, because the existing one may be loaded.
             made = output.with_name(f"{output.name}.new")
             shutil.copy2(entry / "product", made)
             made.replace(output)
 
 
 def _made(place: Path, make: Callable[[Path], Sequence[Path]], roots: Sequence[str]) -> Path:
-    """A new entry."""
-    for left in place.glob("new-*") if fcntl is not None else ():  # of a process that was killed
+    """Make a new entry."""
+    for left in place.glob("new-*") if fcntl is not None else ():  # from a process that was killed
         shutil.rmtree(left)
     into = Path(tempfile.mkdtemp(prefix="new-", dir=place))
     try:
@@ -209,31 +209,31 @@ def _entries(place: Path) -> list[Path]:
 
 
 def _found(place: Path, roots: Sequence[str], product: bool) -> Path | None:
-    """The entry whose headers are as they were."""
+    """Return the entry whose headers are unchanged."""
     for entry in _entries(place):
         try:
             if product:
                 (entry / "product").stat()
             headers, asked, found = json.loads((entry / "headers.json").read_text())
-        except (OSError, ValueError):  # another program deleted a file, or the system went down
+        except (OSError, ValueError):  # another program deleted a file, or the system crashed
             shutil.rmtree(entry)
             continue
         same = all([_same(header, roots) for header in headers])
         if same and _findable(headers, asked, roots) == found:
-            os.utime(entry)  # the entry used last is deleted last
+            os.utime(entry)  # the most recently used entry is deleted last
             return entry
     return None
 
 
-#: The names that a source asks for, and does without.
+#: Names that a source tests for with __has_include.
 _ASKED = re.compile(rb"""__has_include(?:_next)?\s*\(\s*[<"]([^>"\n]+)""")
 
 
 def _findable(headers: Sequence[Header], asked: Sequence[str], roots: Sequence[str]) -> list[str]:
-    """Which folders have a file that an inclusion of a header, or of a name, may mean.
+    """Return the directories with a file that could satisfy an include.
 
-    A file that is there only now may be found before the one that was read. An inclusion spells
-    the end of a path: each end is looked for in each folder of a header.
+    A new file may be found before the one that was read. An include gives the end of a path, so
+    each suffix of a header's path is tested in each directory.
     """
     ends: dict[str, set[str]] = {}
     for name in [*asked, *[name for _, name, _ in headers]]:
@@ -282,7 +282,7 @@ def _listing(folder: str) -> frozenset[str]:
 
 
 def _remembered(function: Any, path: str) -> Any:
-    """What a cached function gives for a file, unless the file may change without a new time."""
+    """Return a cached function's result for a file, if changes would show in its time."""
     status = os.stat(path)
     if time.time_ns() - status.st_mtime_ns < _NANOSECONDS:
         function = function.__wrapped__
@@ -300,19 +300,19 @@ def _listing_of(path: str, _time: int, _size: int) -> frozenset[str]:
 
 
 def forget() -> None:
-    """Free what this process remembers of files and folders, for tests that measure memory."""
+    """Free this process's caches of files and directories, for tests that measure memory."""
     _digest_of.cache_clear()
     _listing_of.cache_clear()
 
 
 def _programs(words: Sequence[str]) -> list[str]:
-    """The files of the programs that a command begins with: ``ccache gcc`` has two."""
+    """Return the files of a command's programs: ``ccache gcc`` has two."""
     found = itertools.takewhile(lambda file: file is not None, map(shutil.which, words))
     return [os.path.realpath(str(file)) for file in found]
 
 
 def _identified(key: Sequence[str]) -> list[str]:
-    """A key, with its programs' files, sizes and times for the paths that it names them by."""
+    """Return a key with program paths replaced by their files, sizes and times."""
     words = [f"{name}={os.environ.get(name, '')}" for name in VARIABLES]
     programs = _programs(key)
     for word, path in zip(key, programs, strict=False):
@@ -324,8 +324,7 @@ def _identified(key: Sequence[str]) -> list[str]:
 def _normalized(
     command: Sequence[str], output: Path | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """The words that a key has for a command, the folders that its headers may be in, and its
-    sources."""
+    """Return the words of a command for its key, its header directories, and its sources."""
     start = len(_programs(command))
     words = [*command[:start]]
     roots: list[str] = []
@@ -335,12 +334,12 @@ def _normalized(
         if word == str(output):
             words.append("the output")
         elif word == "-I":
-            pass  # the folder follows
+            pass  # the directory follows
         elif before in ("-I", "-isystem") or word.startswith("-I"):
             words.append("-I")
             roots.append(word.removeprefix("-I"))
         elif not word.startswith("-") and os.path.isfile(word):
-            # The end of its name tells the language.
+            # The suffix determines the language.
             words.append(_digest(word) + os.path.splitext(word)[1])
             roots.append(os.path.dirname(word))
             if before != "-include" and not word.endswith((".s", ".o", ".a", ".so")):
@@ -352,7 +351,7 @@ def _normalized(
 
 
 def listed(dependencies: Path) -> list[Path]:
-    """The files that a rule of make depends on; the sources among them do no harm."""
+    """Return the dependencies of a make rule; they may include the sources."""
     text = dependencies.read_text().partition(":")[2].replace("\\\n", " ")
     words = re.findall(r"(?:\\[ #]|\S)+", text)
     return [Path(re.sub(r"\\([ #])|\$(\$)", r"\1\2", word)) for word in words]
@@ -360,10 +359,10 @@ def listed(dependencies: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _locked(place: Path, mode: str = "w") -> Iterator[None]:
-    """Raises OSError where the lock cannot be had, or was deleted while this process waited."""
+    """Hold a lock; raise OSError if it is unavailable, or was deleted during the wait."""
     with open(place / "lock", mode) as file:
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)  # closing the file gives it back
+            fcntl.flock(file, fcntl.LOCK_EX)  # closing the file releases it
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(place / "lock")):
                 raise FileNotFoundError(place)
         yield

@@ -10,8 +10,9 @@ from nativecall._types.ctype import CType
 
 
 def type_of(declared: Declarations, name: str) -> CType | None:
-    """The type that a typedef or a tag names, of a function a pointer to it; None for what is no
-    type of a signature.
+    """Return the type of a typedef or a tag; a pointer for a function.
+
+    Return None if it is not a type of signatures.
     """
     node = TypeNames(declared).find(name)
     assert node is not None, name

@@ -16,7 +16,7 @@ ERF = sum(math.erf((i + 0.5) / 100) for i in range(100)) / 100
 
 
 def python_erf(x):
-    """A Python function; what is native and what is not shows by whether it runs."""
+    """A Python function; its calls show what is not native."""
     return math.erf(x)
 
 

@@ -12,7 +12,7 @@ from . import build, compilecache
 
 
 class Missing(Exception):
-    """What a module needs is not installed; the message is what."""
+    """A requirement of a module is not installed; the message names it."""
 
 
 def _needed(name: str) -> ModuleType:
@@ -25,7 +25,7 @@ def _needed(name: str) -> ModuleType:
 
 
 def _cpp(builder: build.Builder, source: str, name: str, includes: list[Path], *more: Path) -> Path:
-    """A module of C++, without warnings of a library's headers."""
+    """Build a C++ module, without warnings from a library's headers."""
     output = builder.directory / "modules" / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     compiler = build.compiler("c++")
     if compiler is None:
@@ -41,13 +41,13 @@ def _cpp(builder: build.Builder, source: str, name: str, includes: list[Path], *
 
 
 def pybind11(builder: build.Builder) -> ModuleType:
-    """tests/ext/pybind11_boxes.cpp."""
+    """Build tests/ext/pybind11_boxes.cpp."""
     include = Path(_needed("pybind11").get_include())
     return build.load_extension(_cpp(builder, "pybind11_boxes.cpp", "pybind_boxes", [include]))
 
 
 def nanobind(builder: build.Builder) -> ModuleType:
-    """tests/ext/nanobind_boxes.cpp."""
+    """Build tests/ext/nanobind_boxes.cpp."""
     root = Path(_needed("nanobind").__file__ or "").parent
     includes = [root / "include", root / "ext" / "robin_map" / "include"]
     combined = root / "src" / "nb_combined.cpp"
@@ -56,7 +56,7 @@ def nanobind(builder: build.Builder) -> ModuleType:
 
 
 def f2py(builder: build.Builder) -> ModuleType:
-    """tests/ext/f2py_boxes.f90."""
+    """Build tests/ext/f2py_boxes.f90."""
     name = "f2py_boxes"
     folder = builder.directory / "f2py"
     output = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"

@@ -26,9 +26,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-#: What programs find imported. NumPy's and llvmlite's own imports take the longest.
+#: Modules imported in advance. NumPy and llvmlite take the longest to import.
 PRELOADED = ("ctypes", "numpy", "cffi", "nativecall", "nativecall._codegen.engine")
-#: What the server imports with: without what a test may set while it starts the server.
+#: The server's environment, without variables set by the test that starts it.
 _ENVIRONMENT = {**os.environ, "NATIVECALL_CACHE_DIR": ""}
 
 _SERVER = """
@@ -85,12 +85,12 @@ exec(code)
 
 
 class ForkServer:
-    """A server that was started; see `shared`.
+    """A running server; see `shared`.
 
     Parameters
     ----------
     preloaded : sequence of str
-        The modules that programs find imported.
+        The modules imported in advance.
     """
 
     def __init__(self, preloaded: Sequence[str] = PRELOADED) -> None:
@@ -105,14 +105,14 @@ class ForkServer:
             [*self._words, str(requests), str(answers)],
             pass_fds=(requests, answers),
             stdin=subprocess.DEVNULL,
-            cwd=tempfile.gettempdir(),  # which has no package of ours
+            cwd=tempfile.gettempdir(),  # has no package of ours
             env=_ENVIRONMENT,
         )
         os.close(requests)
         os.close(answers)
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         atexit.unregister(self.close)
         self._end()
 
@@ -129,7 +129,7 @@ class ForkServer:
         Raises
         ------
         subprocess.TimeoutExpired
-            When it takes longer than `timeout` seconds; it is killed.
+            If it takes longer than `timeout` seconds; it is killed.
         """
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, name) for name in ("stdout", "stderr")]
@@ -145,7 +145,7 @@ class ForkServer:
             child = int(self._answer(None))
             try:
                 status = int(self._answer(timeout))
-            except BaseException:  # an interruption, too: the next answer would be this program's
+            except BaseException:  # an interruption, too: it leaves this answer unread
                 os.kill(child, signal.SIGKILL)
                 self._answer(None)
                 raise
@@ -153,7 +153,7 @@ class ForkServer:
             return subprocess.CompletedProcess("forked code", status, out, err)
 
     def _answer(self, timeout: float | None) -> bytes:
-        """A line of the server."""
+        """Return a line from the server."""
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([self._answers], [], [], timeout)[0]:
@@ -168,5 +168,5 @@ class ForkServer:
 
 @functools.cache
 def shared() -> ForkServer:
-    """This process's server, started at the first use."""
+    """Return this process's server, started on first use."""
     return ForkServer()

@@ -9,7 +9,7 @@ REFUSED = "the GIL is not held"  # the text of NC_E_GIL
 
 
 def events(work):
-    """How many events a profiler sees: one for each call of Python or into C, and each return."""
+    """Count the events that a profiler sees: each call of Python or into C, and each return."""
     seen = []
     sys.setprofile(lambda frame, event, argument: seen.append(event))
     try:
@@ -23,5 +23,5 @@ def compiler(command):
     names = {"gcc": ["gcc"], "clang": ["clang", "clang-14"]}[command]
     found = next((name for name in names if shutil.which(name)), None)
     if found is None:
-        pytest.skip(f"no {command}")  # a second opinion, where there is one
+        pytest.skip(f"no {command}")  # a second opinion, where available
     return found

@@ -9,10 +9,10 @@ import pytest
 
 
 def sweep(values: Iterable[Any], *kept: Any) -> list[Any]:
-    """The values of a parameter, of which the default level runs those in `kept`.
+    """Return a parameter's values; the default level runs only those in `kept`.
 
-    Tuples are the values of several parameters. Raises ValueError for a kept value that is not
-    there, so that a renamed row is not lost.
+    Tuples are values of several parameters. Raise ValueError if a value in `kept` is missing, so
+    that a renamed row is not lost.
     """
     rows = [*values]
     if missing := [one for one in kept if one not in rows]:
@@ -21,7 +21,7 @@ def sweep(values: Iterable[Any], *kept: Any) -> list[Any]:
 
 
 def where(rows: Iterable[Any], keep: Callable[[Any], bool]) -> list[Any]:
-    """The rows of a parameter, of which the default level runs those that `keep` accepts."""
+    """Return a parameter's rows; the default level runs only those that `keep` accepts."""
     return [row if keep(row) else _nightly(row) for row in rows]
 
 

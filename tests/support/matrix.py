@@ -37,11 +37,11 @@ Cell = namedtuple("Cell", ["what", "reason"], defaults=[""])
 
 
 class Missing(Exception):
-    """A library that is not installed."""
+    """A library is not installed."""
 
 
 def module(name: str) -> ModuleType:
-    """A library that a box or a consumer needs."""
+    """Import a library that a row or a column needs."""
     if importlib.util.find_spec(name.partition(".")[0]) is None:
         raise Missing(name.partition(".")[0])
     return importlib.import_module(name)
@@ -52,10 +52,10 @@ def _special(x: float) -> float:
 
 
 class Row:
-    """A box: how it is made, and what its function computes.
+    """A foreign callable: how it is made, and what its function computes.
 
-    `signature` is given to `wrap` where the box cannot tell it. `counts` says that its function is
-    the one that counts its calls.
+    `signature` is passed to `wrap` if the callable has none. `counts` says that its function counts
+    its calls.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Row:
 
 
 class Column:
-    """A consumer: how it calls what it is given, and what that gives for a function."""
+    """A consumer: how it calls its argument, and its result for a function."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class Column:
     ) -> None:
         self.name = name
         self.consume = consume
-        self.travels = travels  # whether it is pickled, which a function that counts is not
-        self.python = python  # whether its calls come from Python by what they are
-        self.total = total  # whether it gives the sum over POINTS, not the integral
+        self.travels = travels  # whether it is pickled, which a counting function cannot be
+        self.python = python  # whether its calls always come from Python
+        self.total = total  # whether it returns the sum over POINTS, not the integral
         self.text = text or name
 
 
 class Boxes:
-    """The extension of tests/ext/matrix.pyx and what else is compiled, once a session."""
+    """The extension of tests/ext/matrix.pyx and other compiled modules, built once per session."""
 
     def __init__(self, builder: build.Builder, include: Path) -> None:
         self._builder = builder
@@ -106,7 +106,7 @@ class Boxes:
 
     @cached_property
     def c(self) -> ModuleType:
-        """tests/ext/matrix.pyx."""
+        """Build tests/ext/matrix.pyx."""
         module("Cython")
         source = build.EXT / "matrix.pyx"
         flags = ("-O1", "-isystem", module("numpy").get_include())
@@ -115,7 +115,7 @@ class Boxes:
 
     @cached_property
     def provider(self) -> ModuleType:
-        """tests/foreign/provider.c, which shares no header with the product."""
+        """Build tests/foreign/provider.c, which shares no header with the product."""
         folder = build.EXT.parent / "foreign"
         path = self._builder.extension(
             "../foreign/provider.c", "matrix_provider", include=folder, directory="matrix_provider"
@@ -124,7 +124,7 @@ class Boxes:
 
     @cached_property
     def nopython(self) -> Callable[[object, int], float]:
-        """A function of Numba's that sums what it is given as an argument."""
+        """Return a Numba function that sums the values of its argument."""
         numba = module("numba")
 
         @numba.njit
@@ -137,7 +137,7 @@ class Boxes:
         return total
 
     def foreign(self, name: str) -> ModuleType:
-        """A module of tests/support/foreign.py."""
+        """Build a module of tests/support/foreign.py."""
         try:
             made: ModuleType = getattr(foreign, name)(self._builder)
         except foreign.Missing as error:
@@ -315,7 +315,7 @@ def _by_pickle(boxes: Boxes, f: nc.NativeCallable) -> float:
 
 
 def _by_convert(boxes: Boxes, f: nc.NativeCallable) -> float:
-    """A thunk of another signature, which C calls."""
+    """Call a thunk with another signature from C."""
     thunk = f.convert("double (int n, double *x)")
     call = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int, ctypes.POINTER(ctypes.c_double))
     return sum([call(thunk.address())(1, ctypes.c_double(x)) for x in POINTS])
@@ -336,7 +336,7 @@ COLUMNS = [
 ]
 
 
-#: Boxes of which nothing is known but an address, or what no other process finds: they stay here.
+#: Foreign callables known only by address, or that other processes cannot find: not pickled.
 STAYING = {
     "address",
     "ctypes function pointer",
@@ -348,14 +348,12 @@ STAYING = {
     "its built-in view",
     "`nc.callback` of a Python function",
 }
-#: Pairs that are refused, as they should be.
+#: Pairs that must be rejected.
 REFUSED = {(name, "pickle") for name in STAYING}
 
 
 def cell(boxes: Boxes, row: Row, column: Column) -> Cell:
-    """What a pair does; AssertionError where it gives wrong values, Missing where it cannot be
-    tried.
-    """
+    """Return the result of a pair; raise AssertionError for wrong values, Missing if untestable."""
     boxed = 0
 
     def count(result: object, function: object, arguments: object) -> object:
@@ -389,7 +387,7 @@ _SIGNS = {"native": "●", "Python": "○", "no": "\N{EN DASH}"}
 
 
 def tried(boxes: Boxes) -> dict[tuple[str, str], Cell]:
-    """All pairs whose libraries are there."""
+    """Test all pairs whose libraries are installed."""
     found = {}
     for row in ROWS:
         for column in COLUMNS:
@@ -401,7 +399,7 @@ def tried(boxes: Boxes) -> dict[tuple[str, str], Cell]:
 
 
 def whole_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
-    """The table of docs/foreign-callables.md: every pair."""
+    """Return the table of docs/foreign-callables.md: every pair."""
     lines = [
         "| in \\ out | " + " | ".join([column.text for column in COLUMNS]) + " |",
         "|---|" + ":-:|" * len(COLUMNS),
@@ -413,7 +411,7 @@ def whole_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
 
 
 def short_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
-    """The table of README.md: how many boxes reach each consumer natively."""
+    """Return README.md's table: how many callables reach each consumer natively."""
     outs = [column for column in COLUMNS if not column.python]
     refused = [
         f"{row.text} → {column.text}"
@@ -434,7 +432,7 @@ def short_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
 
 
 def put(text: str, lines: list[str]) -> str:
-    """A document with the lines in the place of its table."""
+    """Return a document with its table replaced by the lines."""
     before, begin, rest = text.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     assert begin
@@ -446,7 +444,7 @@ DOCUMENTS = {"README.md": short_table, "docs/foreign-callables.md": whole_table}
 
 
 def main() -> int:
-    """Write the tables into the documents; nothing where a library is missing."""
+    """Write the tables into the documents, unless a library is missing."""
     with tempfile.TemporaryDirectory() as folder:
         boxes = Boxes(build.Builder(Path(folder)), Path(nc.get_include()))
         cells = tried(boxes)

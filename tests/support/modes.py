@@ -9,8 +9,8 @@ import pytest
 
 from nativecall._codegen import engine
 
-# A debug build of CPython: it needs more of the C stack, and it ends the process where C code that
-# did not look returns with an exception set.
+# A debug build of CPython needs more of the C stack. It aborts if C code returns with an unnoticed
+# exception set.
 DEBUG = hasattr(sys, "gettotalrefcount")
 SCALE = 2 if DEBUG else 1
 
@@ -30,7 +30,7 @@ generates = pytest.mark.skipif(
 
 
 def assembly(text: str, *, optimized: bool = True) -> str:
-    """The assembly language that LLVM makes of a module of IR."""
+    """Return the assembly that LLVM generates from a module of IR."""
     machine, missing = engine._start()
     assert machine is not None, missing
     with machine.module(text, optimized) as module:

@@ -5,7 +5,7 @@ from nativecall._values import storage
 
 
 def outcome(call, *values):
-    """What comes of a call, in a form that compares."""
+    """Return the outcome of a call in a comparable form."""
     try:
         found = call(*values)
     except Exception as error:
@@ -14,7 +14,7 @@ def outcome(call, *values):
 
 
 def stored(ctype, value, name, number=1):
-    """A value that is written to memory as an argument of `name`, and read again."""
+    """Write a value to memory as an argument of `name`, and read it again."""
     memory = _lib.ffi.new("char[]", ctype.size + 16)
     address = (int(_lib.ffi.cast("uintptr_t", memory)) + 15) & ~15
     storage.store(ctype, value, address, f"argument {number} of '{name}'", [])

@@ -7,10 +7,10 @@ import sys
 
 
 class Checker(doctest.OutputChecker):
-    """Compares as doctest does, but for words that later versions of Python leave out."""
+    """Compares as doctest does, ignoring words that later versions of Python omit."""
 
     def check_output(self, want: str, got: str, optionflags: int) -> bool:
-        """Whether what was printed is what is shown."""
+        """Return whether the printed output is the expected one."""
         if sys.version_info >= (3, 14):
             want = want.replace("float division by zero", "division by zero")
         return super().check_output(want, got, optionflags)

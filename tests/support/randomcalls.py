@@ -35,7 +35,7 @@ POINTERS = {
     "X{d:d}": ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double),
 }
 
-# The parts of a complex number are logged one after the other, long doubles without their padding.
+# The parts of a complex number are logged in turn, long doubles without padding.
 LONG_DOUBLE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else np.dtype("g").itemsize
 
 
@@ -46,13 +46,13 @@ class Scalar:
         self.text, self.c = code, C_TYPES[code]
 
     def draw(self, r: random.Random) -> tuple[object, bytes]:
-        """A value, as Python passes it, and its bytes in C."""
+        """Return a value as Python passes it, and its bytes in C."""
         code = self.text
         if code == "?":
             truth = r.random() < 0.5
             return truth, bytes([truth])
-        if code == "c":  # has a sign or none
-            number = r.randrange(1, 128)  # a text ends at a null
+        if code == "c":  # signed or unsigned
+            number = r.randrange(1, 128)  # NUL ends a text
             return number, bytes([number])
         if code in INTEGERS:
             size = struct.calcsize(code)
@@ -67,7 +67,7 @@ class Scalar:
         if code == "O":
             thing = [r.random()]
             return thing, struct.pack("N", id(thing))
-        # What the narrowest of the formats on the way holds.
+        # The narrowest format on the way limits the value.
         kept = "d" if code == "g" else code
         while True:
             data = r.randbytes(struct.calcsize(kept))
@@ -79,7 +79,7 @@ class Scalar:
         return number, data
 
     def copies(self, place: str, function: str) -> list[str]:
-        """C that copies the bytes of what is at `place`, to or from a buffer."""
+        """Return C that copies the bytes at `place` to or from a buffer."""
         if self.text[0] == "Z":
             part = C_TYPES[self.text[1]]
             size = Scalar(self.text[1]).size
@@ -95,17 +95,17 @@ class Scalar:
             return address_in(answer) == ctypes.cast(value, ctypes.c_void_p).value
         if self.text == "O":
             return answer is value
-        # repr tells -0.0 from 0.0.
+        # repr distinguishes -0.0 from 0.0.
         return type(answer) is type(value) and repr(answer) == repr(value)
 
 
 def address_in(pointer: object) -> int | None:
-    """The address that a pointer result holds."""
+    """Return the address in a pointer result."""
     return None if pointer is None else int(ORACLE.cast("uintptr_t", pointer))
 
 
 class Array:
-    """Items one after the other, in a struct; of several dimensions when the item is an array."""
+    """An array in a struct; its item is an array if it has several dimensions."""
 
     def __init__(self, item: Scalar | Struct | Array, length: int) -> None:
         self.item, self.length = item, length
@@ -126,7 +126,7 @@ class Array:
 
 
 class View:
-    """A strided view of doubles, an argument: its descriptor is what C gets."""
+    """A strided view of doubles as an argument: C gets its descriptor."""
 
     def __init__(self, ndim: int) -> None:
         self.ndim = ndim
@@ -143,7 +143,7 @@ class View:
         return [f"{function}({place}, {1 + 2 * self.ndim} * sizeof(intptr_t));"]
 
     def same(self, answer: np.ndarray, value: np.ndarray) -> bool:
-        # The steps along a dimension of one do not matter.
+        # Strides along a dimension of length 1 do not matter.
         steps = [
             [step for step, length in zip(one.strides, one.shape, strict=True) if length > 1]
             for one in (answer, value)
@@ -153,7 +153,7 @@ class View:
 
 
 class Bits:
-    """A bit-field; one without bits has no value, and no name."""
+    """A bit-field; one of 0 bits has no value and no name."""
 
     def __init__(self, item: Scalar, width: int) -> None:
         self.item, self.width = item, width
@@ -218,7 +218,7 @@ class Struct:
         return all(field.same(a, b) for (_, field), a, b in pairs)
 
     def declare(self, known: dict[str, tuple[str, str]]) -> None:
-        """Add name and definition to `known`, after those of the structs in it."""
+        """Add name and definition to `known`, after those of nested structs."""
         members = []
         for i, field in enumerate(self.fields):
             item = field.innermost if isinstance(field, Array) else field
@@ -240,7 +240,7 @@ class Struct:
 
 
 def of_type(ctype: CType) -> Scalar | Array | Struct | View:
-    """What draws values of a type."""
+    """Return a generator of a type's values."""
     if isinstance(ctype, derived.Struct):
         fields = [
             of_type(field.type) if field.width is None else Bits(of_type(field.type), field.width)
@@ -257,7 +257,7 @@ def _bytes(arg: Scalar | Struct | View) -> int:
 
 
 class Case:
-    """One signature, a random one."""
+    """A random signature."""
 
     def __init__(self, seed: int, codes: list[str]) -> None:
         self.seed = seed
@@ -267,7 +267,7 @@ class Case:
         self.result = None if r.random() < 0.1 else self.type(0)
         while self.result is not None and _bytes(self.result) > MAX_BY_VALUE:
             self.result = self.type(0)
-        # Few arguments are the commonest, many are what uses registers up.
+        # Few arguments are the most common; many use up the registers.
         count = r.randrange(41) if r.random() < 0.3 else r.randrange(6)
         if self.variadic:
             count = max(count, 2)
@@ -275,10 +275,10 @@ class Case:
         self.args = [
             View(r.randrange(1, 4)) if r.random() < 0.05 else self.type(0) for _ in range(fixed)
         ]
-        # What a stack need not have.
+        # Limit the stack.
         while sum(_bytes(one) for one in self.args) > MAX_BY_VALUE:
             self.args.remove(max(self.args, key=_bytes))
-        # Arguments after the fixed ones have types that values bring along.
+        # Variadic arguments have types that values determine.
         self.extra = [
             Scalar(r.choice(["i", "I", "q", "Q", "d", "P"])) for _ in range(count - fixed)
         ]
@@ -288,7 +288,7 @@ class Case:
 
     @classmethod
     def of(cls, number: int, text: str, extra: str = "") -> Case:
-        """A chosen signature; for a variadic function, with letters of the arguments after it."""
+        """Return a chosen signature; `extra` has codes for variadic arguments."""
         case = cls.__new__(cls)
         signature = parse(text)
         case.seed, case.random, case.text = number, random.Random(number), text
@@ -306,7 +306,7 @@ class Case:
             return Scalar(code)
         union = r.random() < 0.15
         codes = self.codes
-        if union:  # which has no objects
+        if union:  # a union has no objects
             self.codes = [code for code in codes if code != "O"]
         alike = self.type(3) if r.random() < 0.3 else None
         fields: list[Member] = []
@@ -328,7 +328,7 @@ class Case:
         return f"f{self.seed}"
 
     def write(self, known: dict[str, tuple[str, str]]) -> str:
-        """The callee in C."""
+        """Return the callee in C."""
         for one in (self.result, *self.args, *self.extra):
             if isinstance(one, Struct):
                 one.declare(known)
@@ -358,8 +358,7 @@ class Case:
         )
 
     def caller(self) -> dict[str, list[str]]:
-        """What calls such a function, without "...", with values that are left for it, and logs the
-        result."""
+        """Return C that calls such a function without "...", and logs the result."""
         args = [*self.args, *self.extra]
         body = ["at = from = 0;"]
         for i, arg in enumerate(args):
@@ -377,7 +376,7 @@ class Case:
         return {f"FROM_PYTHON void call_{self.name}({result} (*f)({types}))": body}
 
     def draw_extra(self, arg: Scalar) -> tuple[object, bytes]:
-        """A value after the fixed ones, that says its type."""
+        """Return a variadic argument, which determines its type."""
         value, data = arg.draw(self.random)
         if arg.text in "iIqQ":
             value = {"i": np.int32, "I": np.uint32, "q": np.int64, "Q": np.uint64}[arg.text](value)
@@ -406,7 +405,7 @@ HALF = "__extension__ typedef _Float16 half;"
 
 
 def written(cases: Sequence[Case], half: bool) -> str:
-    """The C file of some cases."""
+    """Return the C file of some cases."""
     known: dict[str, tuple[str, str]] = {}
     bodies = [case.write(known) for case in cases]
     types = [definition for _, definition in known.values()]
@@ -422,13 +421,13 @@ def own(value: object) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
-#: How a function is called: as it is, which may be ahead of time, by its plan, as a built-in, or by
-#: a C function that has some of its arguments.
+#: How a function is called: directly, perhaps ahead of time; by its plan; as a built-in; or by a C
+#: function with some arguments bound.
 WAYS = ("own", "plan", "builtin", "bound")
 
 
 def check(case: Case, way: str, address: int, log: ctypes.Array, given: ctypes.Array) -> None:
-    """Call through one way, with values drawn anew."""
+    """Call in one way, with new values."""
     if way == "bound" and case.variadic:
         return
     f = nc.wrap(address, case.text, name=case.name, gil=case.gil)
@@ -459,7 +458,7 @@ def check(case: Case, way: str, address: int, log: ctypes.Array, given: ctypes.A
 
 
 def check_callback(case: Case, path: str, log: ctypes.Array, given: ctypes.Array) -> None:
-    """Have C call a Python function, with values drawn anew."""
+    """Let C call a Python function, with new values."""
     arrived: list[object] = []
 
     def function(*got: object) -> object:

@@ -34,19 +34,19 @@ import nativecall as nc
 from support import compilecache
 
 PASSES = int(os.environ.get("NATIVECALL_TEST_PASSES", "10"))
-# More than the callbacks that were ever alive at once in one process of these tests.
+# More than the callbacks ever alive at once in one process of these tests.
 PLACES = 20_000
-# What CPython calls immortal (PEP 683) has a count above this, which says nothing.
+# CPython's immortal objects (PEP 683) have meaningless counts above this.
 IMMORTAL = 1 << 28
-# What pytest, hypothesis and the warnings' registries keep for themselves of a pass: a pass over
-# forty empty tests grows by 13 references and 6 blocks. The smallest leak of one test that is not
-# repeated inside it is less, so tests of leaks repeat what they test.
+# Growth per pass of pytest, hypothesis and warning registries: a pass over forty empty tests grows
+# by 13 references and 6 blocks. A single leak of one test may be smaller, so tests of leaks repeat
+# their operations.
 ALLOWED = 40
 ALLOWED_A_TEST = 1 / 3
 
 
 def tracked() -> list[Any]:
-    """All that the collector tracks, what it leaves alone between tests too."""
+    """Return all objects that the collector tracks, including those frozen between tests."""
     gc.unfreeze()
     found = gc.get_objects()
     gc.freeze()
@@ -54,9 +54,9 @@ def tracked() -> list[Any]:
 
 
 def measure() -> tuple[int, int]:
-    """References to all that can be reached, and allocated blocks."""
+    """Count the references to all reachable objects, and the allocated blocks."""
     compilecache.forget()
-    # The place of a callback that ended keeps its name until another takes the place.
+    # The slot of a finished callback keeps its name until it is reused.
     callbacks = [nc.callback("v:", measure) for _ in range(PLACES)]
     del callbacks
     gc.unfreeze()
@@ -69,12 +69,14 @@ def measure() -> tuple[int, int]:
     return sum(count for count in map(sys.getrefcount, once) if count < IMMORTAL), blocks
 
 
-# Not here: what compiles with Numba, which keeps some seventy references and twenty blocks of
-# each function, also where nothing of this package is used; what composes names of classes and
-# attributes anew in each pass, which CPython interns for good, or fills the caches of headers,
-# ctypes, cffi and SciPy for many passes; what loads new files, which stay; what runs in
-# processes of its own, of which nothing is left in this one; and what is of text, plans and code
-# alone, without a Python object that it could keep.
+# Not listed are tests that:
+# - compile with Numba, which keeps some seventy references and twenty blocks of each function, even
+#   without this package;
+# - create new names of classes and attributes in each pass, which CPython interns forever;
+# - fill the caches of headers, ctypes, cffi and SciPy for many passes;
+# - load new files, which stay loaded;
+# - run in child processes, which leave nothing here;
+# - concern only text, plans and code, without a Python object to keep.
 TESTS = Path(__file__).parents[1]
 LEVELLED = {
     "library/test_library.py",
@@ -99,7 +101,7 @@ _lost = [name for name in LEVELLED if not (TESTS / name).exists()]
 assert not _lost, _lost
 
 
-# Fixtures that run what a test is about in a process of its own.
+# Fixtures that run the test's subject in a child process.
 OWN_PROCESS = {"python", "process"}
 
 
@@ -123,10 +125,10 @@ class Levels:
     def run(
         self, session: pytest.Session, items: list[pytest.Item], following: pytest.Item | None
     ) -> None:
-        """The tests of one file, pass after pass; `following` is the first test after them."""
+        """Run the tests of one file pass after pass; `following` is the first test after them."""
         again = []
         if items[0].path.relative_to(TESTS).as_posix() in LEVELLED:
-            # What runs in processes of its own leaves nothing in this one.
+            # Child processes leave nothing in this one.
             again = [
                 one for one in items if OWN_PROCESS.isdisjoint(getattr(one, "fixturenames", ()))
             ]
@@ -165,9 +167,9 @@ class Levels:
 
 
 def repeat(item: pytest.Item, following: pytest.Item | None) -> None:
-    """Run a test once more, under its filters of warnings.
+    """Run a test once more, under its warning filters.
 
-    Only what fails is reported, so that no report is kept.
+    Only failures are reported, so that no report is kept.
     """
     with catch_warnings_for_item(item.config, item.ihook, when="runtest", item=item):
         reports = runtestprotocol(item, log=False, nextitem=following)
@@ -177,16 +179,16 @@ def repeat(item: pytest.Item, following: pytest.Item | None) -> None:
 
 
 def kept_finalizers() -> list[tuple[list[Any], int]]:
-    """The lists to which a fixture that stays adds an entry for each test that uses it.
+    """Return the lists to which a lasting fixture appends an entry for each test that uses it.
 
-    They are what they were after the first pass once the tests of another have ended.
+    Between the tests of two files they return to their state after the first pass.
     """
     fixtures = [one for one in tracked() if issubclass(type(one), pytest.FixtureDef)]
     return [(one._finalizers, len(one._finalizers)) for one in fixtures]
 
 
 def stop(session: pytest.Session) -> None:
-    """What pytest's own loop does between two tests."""
+    """Do what pytest's own loop does between two tests."""
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     if session.shouldstop:

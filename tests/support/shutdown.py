@@ -6,22 +6,22 @@ import signal
 import subprocess
 import sys
 
-# What CPython ends with when it ended between the question whether it does and PyGILState_Ensure;
+# CPython's last words if it exits between the test of whether it does and PyGILState_Ensure;
 # nothing in its C API closes that gap (PEP 788).
 _UNAVOIDABLE = (
     "Fatal Python error: init_threadstate: thread state already initialized\n",
-    # The thread was in PyGILState_Ensure already when the key went by which threads find their
-    # states. Held there by a debugger, one without this package ends in the same way (3.13.0).
+    # The thread was in PyGILState_Ensure when the TSS key of thread states was deleted. Held there
+    # by a debugger, a thread without this package ends in the same way (3.13.0).
     "Fatal Python error: gilstate_tss_set: failed to set current tstate (TSS)\n",
 )
-# CPython 3.14 reads what it has freed there, and says nothing: ctypes' callbacks as well.
+# There CPython 3.14 reads freed memory without a message; with ctypes' callbacks, too.
 _UNAVOIDABLE_SILENT = sys.version_info >= (3, 14)
-# The same a moment later, as ThreadSanitizer tells it: the lock of thread states is gone.
+# The same a moment later, as ThreadSanitizer reports it: the lock of thread states is gone.
 _UNAVOIDABLE_TOLD = ("SEGV on unknown address 0x0", " new_threadstate ", " PyGILState_Ensure ")
 
 
 def ended_well(done: subprocess.CompletedProcess[str], printed: str) -> bool:
-    """Whether the process ended as it should; else it fell into CPython's gap, or this fails."""
+    """Return whether the process exited normally, False in CPython's gap; fail otherwise."""
     if done.returncode == -signal.SIGABRT and done.stderr.startswith(_UNAVOIDABLE):
         return False
     if _UNAVOIDABLE_SILENT and done.returncode == -signal.SIGSEGV and done.stderr == "":

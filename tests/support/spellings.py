@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from nativecall._cdecl.spelling import parse
 from nativecall._errors import SignatureError
 
-#: The greatest width of a bit-field of a type on every platform.
+#: Maximum width of a type's bit-field on every platform.
 WIDTHS = {"?": 1, "b": 8, "h": 16, "i": 32, "l": 32, "q": 64}
 
 
 class Maker:
-    """Random signatures in random spellings of the grammar."""
+    """Generator of random signatures in random spellings of the grammar."""
 
     SCALARS = [*"?cbBhHiIlLqQnNefdgPO", "Zf", "Zd", "Zg", "&v", "d", "d", "i", "f"]
 
@@ -81,7 +81,7 @@ class Maker:
 
 
 def python_side(text: str) -> str | int:
-    """The canonical form, or the 1-based column of an error, counted through line ends."""
+    """Return the canonical form, or the 1-based column of an error, counting line ends."""
     try:
         return parse(text, hint="native").text
     except SignatureError as raised:

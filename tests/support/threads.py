@@ -11,7 +11,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def turns(seconds: float) -> Iterator[None]:
-    """Threads take turns this often."""
+    """Set how often threads switch."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(seconds)
     try:
@@ -21,9 +21,9 @@ def turns(seconds: float) -> Iterator[None]:
 
 
 def each(function: Callable[[Any], Any], *items: Any) -> list[Any]:
-    """Call a function with each item, in a thread for each, all at once; return the results.
+    """Call a function with each item, in one thread each, concurrently; return the results.
 
-    Raises the first exception of any thread, once all of them have ended.
+    Raise the first exception of any thread after all have ended.
     """
     results: list[Any] = [None] * len(items)
     errors: list[BaseException] = []
@@ -47,5 +47,5 @@ def each(function: Callable[[Any], Any], *items: Any) -> list[Any]:
 
 
 def together(*tasks: Callable[[], Any]) -> list[Any]:
-    """Run each task in a thread of its own, all at once; return what they return, as `each`."""
+    """Run each task in its own thread, concurrently; return the results, as `each` does."""
     return each(lambda task: task(), *tasks)

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 Vector = dict[str, Any]
 
-KEY = 0x05000101  # no call table
-OFFERED = 64  # the address of what the objects offer as d:d
+KEY = 0x05000101  # not that of a call table
+OFFERED = 64  # the address that objects offer as d:d
 HEAD = object.__basicsize__
 TP_CALL = HEAD + 14 * ctypes.sizeof(ctypes.c_void_p)
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 METH_O, METH_METHOD = 0x0008, 0x0200 | 0x0080 | 0x0002
-#: What goes past the runtime, which would take the call table away.
+#: Bypasses the runtime, which would remove the call table.
 PAST = {"__setattr__": type.__setattr__, "__delattr__": type.__delattr__}
 
 
 def called(self: object) -> None:
-    """A `__call__` that is not the one of the base."""
+    """A `__call__` other than the base's."""
 
 
 def static(core: Core, name: str, base: type, call: str | None) -> type:
@@ -43,7 +43,7 @@ def static(core: Core, name: str, base: type, call: str | None) -> type:
 
 
 def classes(core: Core) -> Iterator[tuple[str, type]]:
-    """Classes of all kinds, each with how it is made."""
+    """Yield classes of all kinds, each with a description."""
     slots = {"__customslots__": {KEY: (0, HEAD - 8)}}
     own = {"__call__": called}
     runtime = nc.extensibletype
@@ -94,7 +94,7 @@ def word(address: int) -> ctypes.c_size_t:
 
 
 def seen(cls: type) -> Vector:
-    """What a reader sees of a class."""
+    """Return what a reader sees of a class."""
     metatypes, bases = [], []
     calls: dict[int, str | None] = {0: None}
     meta: type | None = type(cls)
@@ -127,7 +127,7 @@ _pointer = ctypes.c_void_p(ctypes.addressof(_table))
 
 @contextlib.contextmanager
 def offering(obj: object) -> Iterator[None]:
-    """Let the type of an object say that its call table is one that has d:d."""
+    """Make an object's type report a call table with d:d."""
     cls = type(obj)
     if not issubclass(type(cls), nc.extensibletype):
         yield
@@ -168,7 +168,7 @@ class _Definition(ctypes.Structure):
 
 @ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
 def _function(self: int, argument: int) -> None:
-    """Is never called."""
+    """Never called."""
 
 
 _address = ctypes.cast(_function, ctypes.c_void_p)
@@ -177,7 +177,7 @@ _DEFINITIONS = [_Definition(b"view", _address, flags, None) for flags in (METH_O
 
 @contextlib.contextmanager
 def viewing(obj: object, vector: Vector) -> Iterator[object]:
-    """The built-in function of a vector, `obj` being what it is bound to."""
+    """Yield the built-in function of a vector, bound to `obj`."""
     new = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * 4)(
         ctypes.cast(ctypes.pythonapi.PyCMethod_New, ctypes.c_void_p).value
     )
@@ -197,13 +197,17 @@ def viewing(obj: object, vector: Vector) -> Iterator[object]:
 
 
 def bound(core: Core, size: int) -> object:
-    """An object of a type of this basicsize, which is a multiple of 8."""
+    """Return an object of a type with this basicsize, a multiple of 8."""
     names = [f"field{i}" for i in range((size - HEAD) // 8)]
     return nc.extensibletype("Bound", (), {"__slots__": names})()
 
 
 def _views() -> Iterator[tuple[bool, bool, int, int]]:
-    """Is it exactly the type, has it an object, of which size, and how far is the definition."""
+    """Yield properties of built-in functions.
+
+    They are whether the type is exact, whether there is an object, its size, and the distance of
+    the definition.
+    """
     for size in (16, 80, 400):
         for distance in (0, 8, 16, size - 8, size - 1, size, size + 1, size + 8, -1, -8, -size):
             yield True, True, size, distance % 2**64
@@ -228,7 +232,7 @@ def views(core: Core) -> tuple[str, list[Vector]]:
 
 
 def each_type(core: Core, vectors: Sequence[Vector]) -> Iterator[tuple[Vector, object]]:
-    """The vectors of types, each with an object of that type."""
+    """Yield the vectors of types, each with an object of that type."""
     for vector, (how, cls) in zip(vectors, classes(core), strict=True):
         assert vector["type"] == how
         yield vector, cls()

@@ -60,8 +60,7 @@ class Api(ctypes.Structure):
 
 
 class Core:
-    """The core's functions: those that cffi calls, and those of tests/ext/vectors.c, which take
-    objects."""
+    """The core's functions, through cffi; tests/ext/vectors.c has those that take objects."""
 
     def __init__(self, builder: build.Builder, include: Path) -> None:
         flags = [f"-I{include}", "-isystem", build.sysconfig.get_path("include"), "-O1"]
@@ -88,7 +87,7 @@ class Core:
         self._size = ffi.new("size_t *")
 
     def canonical(self, text: str) -> tuple[int, str | int]:
-        """The status; then the canonical form, or where the error is."""
+        """Return the status, and the canonical form or the position of the error."""
         data = text.encode()
         out = ffi.new("char[]", 5000)
         status = lib.nc_signature_canonical(data, len(data), out, 5000, self._size)
@@ -102,13 +101,13 @@ class Core:
         return list(out[0 : self._size[0]])
 
     def unpack(self, words: Sequence[int]) -> tuple[int, str, int]:
-        """The status; then the signature and the flags."""
+        """Return the status, the signature and the flags."""
         out, flags = ffi.new("char[]", 5000), ffi.new("uintptr_t *")
         status = lib.nc_signature_unpack(words, len(words), out, 5000, self._size, flags)
         return status, ffi.string(out).decode(), flags[0]
 
     def slots(self, rows: Iterable[Row]) -> bytes:
-        """A slot table, with its `cells` counted from its beginning."""
+        """Return a slot table, with `cells` relative to its start."""
         filled = [(id, flags, {"flags": data}) for id, flags, data in rows]
         given = ffi.new("PyCustomSlot[]", filled)
         out = ffi.new("PyCustomSlotTable **")
@@ -128,7 +127,7 @@ class Core:
         return row - lib.nc_slottable_rows(copy) if row else None
 
     def call(self, entries: Sequence[tuple[int, int]], signature: int, refuse: int) -> int | None:
-        """The entry found in a call table; the signatures are numbers."""
+        """Return the entry found in a call table; signatures are numbers."""
         table = ffi.new("PyNativeCallableTable *", [len(entries), len(entries) + 1])
         for entry, (number, flags) in zip(table.entries, entries, strict=False):
             entry.signature, entry.flags = ffi.cast("char *", number), flags
@@ -136,7 +135,7 @@ class Core:
         return found - ffi.addressof(table.entries, 0) if found else None
 
     def packed(self, entries: Sequence[tuple[str, int]]) -> list[int]:
-        """The words of a packed table whose functions are 1, 2 and so on."""
+        """Return the words of a packed table whose functions are 1, 2 and so on."""
         table = ffi.new("NcPackedTable *")
         lib.nc_packedtable_init(table)
         for number, (text, flags) in enumerate(entries, 1):
@@ -153,7 +152,7 @@ class Core:
         return found[len(words)] - 1 if found else None
 
     def suits(self, module: ModuleType, *, look: bool = False) -> bool:
-        """Whether a reader, one that looks only or another, accepts what stands for a runtime."""
+        """Return whether a reader, or with `look` the one that only looks, accepts a runtime."""
         if not look:
             accepted: bool = self._accepts(module)
             return accepted
@@ -166,31 +165,31 @@ class Core:
             sys.modules["_extensibletype"] = before
 
     def api(self, obj: object) -> int | None:
-        """The address of an object's second-tier interface; TypeError where it has a wrong one."""
+        """Return the address of an object's tier-2 interface; TypeError if it is invalid."""
         address: int | None = self._api(obj)
         return address
 
     def ask(
         self, obj: object, signature: str, refuse: int, entry: Entry | None, *, look: bool = False
     ) -> bool:
-        """Whether a reader, the one that looks only or another, gets the entry that is offered."""
+        """Return whether a reader gets the offered entry; with `look`, the one that only looks."""
         offered = None if entry is None else ctypes.byref(entry)
         ask = self._look if look else self._ask
         usable: bool = ask(obj, signature.encode(), refuse, offered)
         return usable
 
     def leads(self, obj: object, id: int) -> bool:
-        """Whether a slot of an object's type leads anywhere in it."""
+        """Return whether a slot of an object's type points anywhere in the object."""
         leads: bool = self._leads(obj, id)
         return leads
 
     def is_view(self, obj: object) -> bool:
-        """Whether a built-in function stands for what it is bound to."""
+        """Return whether a built-in function stands for the object it is bound to."""
         view: bool = self._behind(obj)
         return view
 
     def type(self, name: str, bases: Sequence[type], vector: Vector) -> type:
-        """The class that a vector of inheritance describes."""
+        """Return the class that a vector of inheritance describes."""
         rows = tuple(tuple(number(word) for word in row) for row in vector["rows"])
         if vector["kind"] == "static":
             room, offset = vector["room"], vector["offset"]
@@ -237,7 +236,7 @@ def hashes(core: Core) -> tuple[str, list[Vector]]:
 
 # -- signatures ----------------------------------------------------------------------------------
 
-# By platform: char, long and pointers as codes, and what long double is.
+# By platform: the codes of char, long and pointers, and the kind of long double.
 PLATFORMS = {
     "linux-x86_64": ("b", "q", "q", "g"),
     "linux-aarch64": ("B", "q", "q", "g"),
@@ -272,17 +271,17 @@ BAD = [
 
 
 def spelled(text: str, platform: str) -> str:
-    """A good signature without names, and with what depends on the platform written out."""
+    """Return a valid signature without names, with platform-dependent parts written out."""
     char, long, pointer, double = PLATFORMS[platform]
     codes = {"c": char, "l": long, "L": long.upper(), "n": pointer, "N": pointer.upper()}
-    # Between two colons, with nothing but a name: arguments before a colon have a brace.
+    # A name stands between two colons; arguments before a colon contain a brace.
     return re.sub(r":\s*[A-Za-z_]\w*\s*:", "", text).translate(
         str.maketrans({**codes, "g": double})
     )
 
 
 def largest(ctype: CType) -> int:
-    """The size of the largest type that a type is made of."""
+    """Return the size of a type's largest part."""
     parts = [getattr(ctype, name, None) for name in ("pointee", "item", "result")]
     parts += getattr(ctype, "args", ())
     parts += [field.type for field in getattr(ctype, "fields", ())]
@@ -295,11 +294,11 @@ def signatures(core: Core) -> tuple[str, list[Vector]]:
     good = [*GOOD, *[text for text in [maker.text() for _ in range(60)] if len(text) < 120]]
     for text in dict.fromkeys(good):
         if core.canonical(text)[0] != 0:
-            continue  # larger than the address space
+            continue  # exceeds the address space
         forms: dict[str, list[str]] = {}
         for platform in PLATFORMS:
             if platform == "linux-i386" and largest(parse(text).function) >= 2**31:
-                continue  # larger than the address space there
+                continue  # exceeds the address space there
             canonical = core.canonical(spelled(text, platform))[1]
             forms.setdefault(str(canonical), []).append(platform)
         for canonical, platforms in forms.items():
@@ -497,7 +496,10 @@ class Runtime(ctypes.Structure):
 
 
 def module_of(vector: Vector) -> ModuleType:
-    """What stands at `sys.modules["_extensibletype"]`; where it is not changed, as it is here."""
+    """Return a stand-in for `sys.modules["_extensibletype"]`.
+
+    Fields that the vector does not change are those of this process.
+    """
     capsule = sys.modules["_extensibletype"].runtime_v1
     address = capsules.get_pointer(capsule, b"_extensibletype.runtime_v1")
     made = Runtime.from_buffer_copy(ctypes.string_at(address, 56) + bytes(8))
@@ -514,7 +516,7 @@ def module_of(vector: Vector) -> ModuleType:
 
 
 def new_capsule(struct: ctypes.Structure, name: str) -> object:
-    """A capsule around a struct; both live as long as the process does."""
+    """Return a capsule around a struct; both live as long as the process."""
     _kept.append(struct)
     return capsules.capsule(name.encode(), ctypes.addressof(struct))
 
@@ -540,7 +542,7 @@ def capsule(size: int = 40, find: bool = True, **changes: int | str) -> Vector:
 
 
 GIVEN = capsule()
-# From the object's type up to `object`: what stands under the attribute, and a __call__ of its own.
+# From the object's type up to `object`: the attribute's value, and whether there is a __call__.
 CHAINS: list[list[tuple[Any, bool]]] = [
     [(GIVEN, True)], [(GIVEN, False)], [(None, False), (GIVEN, True)],
     [(None, True), (GIVEN, True)], [("None", False), (GIVEN, True)],
@@ -566,7 +568,7 @@ ASKED: list[tuple[Vector | None, str, int]] = [
 
 
 def chained(core: Core, chain: Iterable[Vector]) -> tuple[object, list[Any]]:
-    """An object of the first of these classes, and what each has under the attribute."""
+    """Return an object of the first of these classes, and the attribute's value in each."""
     cls: type = object
     values = []
     for vector in reversed([*chain]):
@@ -585,7 +587,7 @@ def chained(core: Core, chain: Iterable[Vector]) -> tuple[object, list[Any]]:
 
 
 def laid_out(entry: Vector | None) -> Entry | None:
-    """An entry that is offered."""
+    """Return an entry that is offered."""
     if entry is None:
         return None
     text = entry["signature"] and entry["signature"].encode()
@@ -710,13 +712,13 @@ FAMILIES: list[list[Vector]] = [
         plain("Calls", call="own"),
         class_("Called", "Calls Base"),
     ],
-    [  # rows of tables, which stand otherwise than the classes' own do
+    [  # table rows that differ from those of the classes
         class_("First", "object", (C, 0, 1)),
         class_("Third", "object", (A, 0, 2)),
         class_("Second", "Third", (B, 0, 3)),
         class_("Joined", "First Second", (0x1000, 0, 4)),
     ],
-    [  # padding: at the end, declared and made, of its own, and where others' have it
+    [  # padding: trailing, declared or computed, own, and where bases have it
         static("Base", "object", [(A, 0, 1), BOTH[0], (1, 0, 0)], 3, 16, "a"),
         class_("Overrides", "Base", (B, 0, 2), call="own"),
         static("Ends", "Base", [(1, 0, 0), (B, 0, 2), (1, 0, 0)], 6, 0),
@@ -735,7 +737,7 @@ FAMILIES: list[list[Vector]] = [
 
 
 def offset_of(made: type) -> int:
-    """The direct offset of the call tables, from the type's memory."""
+    """Return the direct offset of the call tables, from the type's memory."""
     return int(ctypes.c_ssize_t.from_address(id(made) + type.__basicsize__ + 8).value)
 
 
@@ -744,7 +746,7 @@ def rows_of(made: type) -> list[Row]:
 
 
 def family(core: Core, vectors: Sequence[Vector]) -> dict[str, type]:
-    """The classes that vectors of inheritance describe, by name."""
+    """Return the classes that vectors of inheritance describe, by name."""
     made: dict[str, type] = {"object": object}
     for vector in vectors:
         bases = [made[name] for name in vector["bases"]]
@@ -793,14 +795,14 @@ FILES: dict[str, Callable[[Core], tuple[str, list[Vector]]]] = {
 
 
 def made(core: Core, name: str) -> str:
-    """What the file of this name must contain."""
+    """Return the required content of the file of this name."""
     about, vectors = FILES[name](core)
     lines = ",\n".join(json.dumps(vector) for vector in vectors)
     return f'{{"abi_version": 1, "about": {json.dumps(about)}, "vectors": [\n{lines}\n]}}\n'
 
 
 def installed(name: str) -> str:
-    """The file of this name in the package."""
+    """Return the installed file of this name."""
     file = resources.files("nativecall") / "abi" / f"{name}.json"
     return file.read_text(encoding="utf-8")
 

@@ -19,7 +19,7 @@ Row = tuple[int, int, int]
 
 
 def suits(runtime: dict[str, Any]) -> bool:
-    """find.md, "Step 1": whether a runtime does."""
+    """find.md, "Step 1": whether a runtime is acceptable."""
     named = runtime["capsule"] == "_extensibletype.runtime_v1"
     type_size = int(runtime["type_size"].removeprefix("H + "))
     sizes = type_size >= 32 and runtime["slot_size"] == 24
@@ -133,20 +133,20 @@ def usable(entry: dict[str, Any] | None, signature: str, refuse: int) -> bool:
 
 
 class Class:
-    """runtime.md, "Inheritance": a class with what it brings, and what comes of it.
+    """runtime.md, "Inheritance": a class, its declarations, and the results.
 
     Parameters
     ----------
     mro : sequence of Class
-        The classes behind it.
+        Its base classes in order.
     rows : sequence of tuple
         Its own.
     offset : int
         Its own.
     call : object
-        What says whose function is called; None where the class has no call of its own.
+        The owner of the called function; None if the class has no call of its own.
     kind : {'static', 'class', 'plain', 'builtin'}
-        Of the metaclass, made in C or by a class statement; or of `type`, mutable or not.
+        The metaclass's, made in C or by a class statement; or of `type`, mutable or not.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Class:
             self._merge()
 
     def _dropped(self) -> set[int]:
-        """Rules 3 and 4: the keys of call tables that the class does not have."""
+        """Rules 3 and 4: the keys of call tables that the class lacks."""
         for at, cls in enumerate(self.mro):
             brought = {row[0] for row in cls.own} & set(CALL_KEYS)
             if cls.own_offset or brought:
