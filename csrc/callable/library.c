@@ -170,7 +170,7 @@ static PyGetSetDef library_getset[] = {
 
 PyTypeObject NcLibrary_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Library",
-    .tp_doc = "An open shared library, closed with the last reference.",
+    .tp_doc = "An open shared library; it stays open until the process ends.",
     .tp_basicsize = sizeof(Library),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_dealloc = library_dealloc,
