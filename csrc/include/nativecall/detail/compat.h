@@ -1,9 +1,10 @@
-/* nativecall/detail/compat.h: what differs from one version of CPython to the next.
+/* nativecall/detail/compat.h: differences between CPython versions.
  *
  * Guarantees: no other C file tests CPython's version, except csrc/platform/compat.h. Each
- *             function does what the newest CPython's does whose name it has, without PyErr_ and
- *             the like; the version that brought that stands beside it. 3.11 and later.
- * GIL:        all need it, unless they say otherwise. */
+ *             function behaves like the newest CPython function of the same name (without PyErr_
+ *             and similar prefixes). Its comment names the version that introduced it. Supports
+ *             3.11 and later.
+ * GIL:        required, unless documented otherwise. */
 #ifndef NATIVECALL_COMPAT_H
 #define NATIVECALL_COMPAT_H
 
@@ -17,8 +18,7 @@ NC_C_BEGIN
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* PyErr_GetRaisedException, 3.12. Where making the object fails, the exception is what that
- * raised. */
+/* PyErr_GetRaisedException, 3.12. If creating the exception object fails, return that exception. */
 NC_STATIC_INLINE PyObject *nc_exception_take(void)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -27,7 +27,7 @@ NC_STATIC_INLINE PyObject *nc_exception_take(void)
     PyObject *type;
     PyObject *value;
     PyObject *traceback;
-    if (PyErr_Occurred() == NULL) { /* which is less than to fetch nothing */
+    if (PyErr_Occurred() == NULL) { /* faster than fetching nothing */
         return NULL;
     }
     PyErr_Fetch(&type, &value, &traceback);
@@ -41,7 +41,7 @@ NC_STATIC_INLINE PyObject *nc_exception_take(void)
 #endif
 }
 
-/* PyErr_SetRaisedException, 3.12; needs no memory. NULL: no exception. */
+/* PyErr_SetRaisedException, 3.12. Allocates nothing. NULL: no exception. */
 NC_STATIC_INLINE void nc_exception_put(PyObject *exception)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -55,7 +55,8 @@ NC_STATIC_INLINE void nc_exception_put(PyObject *exception)
 
 /* ---- threads and the interpreter ------------------------------------------------------------- */
 
-/* Whether Python is shut down or about to (Py_IsFinalizing, 3.13). Any thread may ask. */
+/* Return whether Python is finalizing or finalized (Py_IsFinalizing, 3.13). Any thread; no GIL
+ * needed. */
 NC_STATIC_INLINE int nc_is_finalizing(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -65,8 +66,8 @@ NC_STATIC_INLINE int nc_is_finalizing(void)
 #endif
 }
 
-/* The thread state that has the GIL, or NULL (PyThreadState_GetUnchecked, 3.13). From 3.12 on
- * that is this thread's own; before, it may be another's. Any thread may ask. */
+/* Return the thread state that holds the GIL, or NULL (PyThreadState_GetUnchecked, 3.13). From 3.12
+ * on it is this thread's own; before, it may be another's. Any thread; no GIL needed. */
 NC_STATIC_INLINE PyThreadState *nc_thread_unchecked(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -78,7 +79,8 @@ NC_STATIC_INLINE PyThreadState *nc_thread_unchecked(void)
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* The namespace of a type, a new reference, or NULL without an exception (PyType_GetDict, 3.12). */
+/* Return the namespace of a type, a new reference, or NULL without an exception (PyType_GetDict,
+ * 3.12). */
 NC_STATIC_INLINE PyObject *nc_type_dict(PyTypeObject *type)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -89,12 +91,12 @@ NC_STATIC_INLINE PyObject *nc_type_dict(PyTypeObject *type)
 #endif
 }
 
-/* Whether heap types inherit Py_TPFLAGS_HAVE_VECTORCALL, which an assignment to __call__ then
- * clears (3.12). */
+/* Whether heap types inherit Py_TPFLAGS_HAVE_VECTORCALL, and assigning __call__ clears it
+ * (3.12). */
 #define NC_HEAP_TYPES_INHERIT_VECTORCALL (PY_VERSION_HEX >= 0x030C0000)
 
-/* Makes objects of a new class keep their attributes in a dict of their own, not behind themselves,
- * where only CPython's allocator leaves room for them (Py_TPFLAGS_INLINE_VALUES, 3.13). */
+/* Make objects of a new class store attributes in a dict, not inline after the object: only
+ * CPython's allocator reserves space there (Py_TPFLAGS_INLINE_VALUES, 3.13). */
 NC_STATIC_INLINE void nc_type_without_inline_values(PyTypeObject *type)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -106,8 +108,8 @@ NC_STATIC_INLINE void nc_type_without_inline_values(PyTypeObject *type)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Empties the __dict__ of an object that is taken down, where tp_clear does not: before 3.12 a
- * managed one. */
+/* Clear the managed __dict__ of an object in its deallocator. Needed before 3.12, where tp_clear
+ * does not. */
 NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
 {
 #if PY_VERSION_HEX < 0x030C0000
@@ -120,19 +122,18 @@ NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
 #endif
 }
 
-/* A value of a dict, a new reference; NULL when missing, or with an exception:
- * PyDict_GetItemString says "missing" for want of memory too. */
+/* Return a value of a dict, a new reference. Return NULL if it is missing, or with an exception;
+ * PyDict_GetItemString would ignore MemoryError. */
 NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
 {
     PyObject *key = PyUnicode_FromString(name);
     PyObject *value = key != NULL ? PyDict_GetItemWithError(dict, key) : NULL;
-    Py_IncRef(value); /* calls, as all in what runs rarely: less to compile than the macros */
+    Py_IncRef(value); /* in cold code: a call compiles faster than the macro */
     Py_DecRef(key);
     return value;
 }
 
-/* A value of the type's own dictionary, a new reference; NULL when missing, or with an
- * exception. */
+/* Return a value of the type's own dictionary, a new reference, as nc_dict_item does. */
 NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
 {
     PyObject *dict = nc_type_dict(type);

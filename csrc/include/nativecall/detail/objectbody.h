@@ -1,6 +1,6 @@
-/* nativecall/detail/objectbody.h: the native class that a class body says, which waits in a capsule
- * in the namespace until CPython knows the order of bases, and is made along that.
- * All of it needs the GIL. */
+/* nativecall/detail/objectbody.h: the native class described by a class body. It waits in a capsule
+ * in the namespace until CPython has computed the MRO, and is then built along it. All functions
+ * need the GIL. */
 #ifndef NATIVECALL_OBJECTBODY_H
 #define NATIVECALL_OBJECTBODY_H
 
@@ -13,7 +13,7 @@ NC_STATIC void nc_class_capsule_free(PyObject *capsule)
     nc_class_free((NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE));
 }
 
-/* A capsule of a copy of what a class itself has: a new reference. */
+/* Return a capsule with a copy of a class, without inherited members: a new reference. */
 NC_STATIC PyObject *nc_class_capsule(const NcClass *own)
 {
     NcClass *cls = nc_class_copy(own);
@@ -25,7 +25,7 @@ NC_STATIC PyObject *nc_class_capsule(const NcClass *own)
     return capsule;
 }
 
-/* Whether a class may have these bases: -1 with TypeError. */
+/* Check the bases of a new class. Return 0, or -1 with TypeError. */
 NC_STATIC int nc_class_check_bases(PyObject *name, PyObject *bases)
 {
     int native = nc_objects->root == NULL;
@@ -52,8 +52,8 @@ NC_STATIC int nc_class_check_bases(PyObject *name, PyObject *bases)
     return native ? 0 : -1;
 }
 
-/* Puts a capsule of its own into the namespace of a class, of what was there or the package says,
- * and returns it, a new reference. */
+/* Store a new capsule in the namespace of a class, copied from the one there or from the package's
+ * description. Return it, a new reference. */
 NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObject *space)
 {
     PyObject *given =
@@ -85,8 +85,8 @@ NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObjec
     return capsule;
 }
 
-/* Makes the class that waits in the namespace of a type, along the order that CPython has given the
- * type, a list. -1 with an exception. */
+/* Build the class that waits in the namespace of a type, along the MRO computed by CPython (a
+ * list). Return 0, or -1 with an exception. */
 NC_STATIC int nc_class_make_along(PyTypeObject *type, PyObject *order)
 {
     PyObject *capsule = nc_type_own(type, NC_CLASS_ATTRIBUTE);
@@ -107,7 +107,7 @@ NC_STATIC int nc_class_make_along(PyTypeObject *type, PyObject *order)
     if (cls != NULL && native == NULL) {
         PyErr_NoMemory();
     } else if (cls != NULL && (cls->flags & NC_CLASS_MADE) != 0) {
-        status = 0; /* a metaclass has asked for the order before */
+        status = 0; /* a metaclass has called mro() before */
     } else if (cls != NULL) {
         cls->type_at = offsetof(PyObject, ob_type);
         cls->after = sizeof(PyObject);

@@ -1,29 +1,28 @@
-/* nativecall/detail/objectclass.h: what native code knows of a class of native objects: its order
- * of bases, where each class's fields lie, which function a method is. No Python.
+/* nativecall/detail/objectclass.h: the native description of a class: its MRO, field layout and
+ * methods. Uses no Python.
  *
- * Idea:       a class is made once, from its bases and what it defines itself (NcClass, "own"
- *             below), and never changes. Making it linearises the bases (C3, as Python does), lays
- *             the fields out and builds one slot table, in which native code finds, by one probe
- *             each:
+ * Idea:       a class is built once, from its bases and its own members (NcClass, "own" below), and
+ *             never changes. Building it lays out the fields along the MRO (C3, as in Python) and
+ *             builds one slot table. In it, native code finds by one probe each:
  *
- *                 address of a class          that is a base; data.objoffset leads from the
- *                                             object to the fields that it defines
+ *                 address of a class          a base: data.objoffset is the offset of its own
+ *                                             fields in the object
  *                 interned "name signature"   a method: its function (NULL: abstract), the flags
- *                                             of its entry, what to add to the object for self
+ *                                             of its entry, and the offset from object to self
  *                 NC_SLOT_NATIVECLASS_ID      the NcClass itself
  *
- *             So a cast to a base and the question whether there is one are one lookup, and a
- *             method is the same through every base, because a cast never changes the object.
- * Invariants: a class keeps the places of its first base's fields, and puts those of further bases
- *             and its own below; so they only move for a second base. Every class along the order
- *             has its fields once, also when it is reached by several ways.
- *             One name is one method with one signature, or one field, in all classes of an order.
- * Threads:    making and clearing touch only what they are given; a made class is read only, but
- *             for `lasting`, which is the GIL's.
- * Errors:     NC_E_*, and an NcClassProblem that names both sides; the class is then as it was.
- * Ownership:  names, fields and methods are borrowed and must live as long as the class, and so
- *             must its bases; nc_class_copy makes a class that owns them. nc_class_clear frees what
- *             nc_class_make has allocated. */
+ *             So one lookup both checks for a base and casts to it. A method is the same through
+ *             every base, because a cast never changes the object's address.
+ * Invariants: a class keeps the offsets of its first base's fields, and places those of other bases
+ *             and its own below. So only the fields of a second base may move. Each class of the
+ *             MRO has its fields once, even if reached by several paths.
+ *             In all classes of an MRO, a name is one method with one signature, or one field.
+ * Threads:    building and clearing access only their arguments. A built class is read-only, except
+ *             for `lasting`, which needs the GIL.
+ * Errors:     NC_E_*, with an NcClassProblem that names both sides; the class is then unchanged.
+ * Ownership:  names, fields, methods and bases are borrowed and must outlive the class.
+ *             nc_class_copy returns a class that owns copies. nc_class_clear frees the memory
+ *             allocated by nc_class_make. */
 #ifndef NATIVECALL_OBJECTCLASS_H
 #define NATIVECALL_OBJECTCLASS_H
 
@@ -33,118 +32,119 @@
 
 NC_C_BEGIN
 
-/* The key of the row that leads from a type to its NcClass (data.pointer). */
+/* The key of the row with a type's NcClass (data.pointer). */
 #define NC_SLOT_NATIVECLASS_ID ((uintptr_t)0x04000201)
 
-/* What lies before an object, nearest last: the fields of its classes, this, four words for
- * CPython. */
+/* The head of an object. Before the object, in this order: the fields of its classes, this head,
+ * four words for CPython. */
 typedef struct {
-    size_t count;              /* atomic: native references; that Python has it alive is one */
+    size_t count;              /* atomic: native references; ALIVE counts as one */
     const struct NcClass *cls; /* never changes */
-    uintptr_t state; /* NC_OBJECT_*; holders of the GIL, then who drops the last reference */
+    uintptr_t state;           /* NC_OBJECT_*; access with the GIL, or after the last release */
 } NcObjectHead;
 
-/* CPython keeps up to four words before an object of a class with a __dict__ or weak references
- * (PyGC_Head, the managed dictionary). They are there for every class, so that fields stay where
- * they are when a class statement adds such a thing. */
+/* CPython uses up to four words before an object of a class with a __dict__ or weak references
+ * (PyGC_Head, managed dict). Every class reserves them, so that fields do not move if a class
+ * statement adds these. */
 #define NC_OBJECT_PYTHON_WORDS (4 * sizeof(void *))
 #define NC_OBJECT_HEAD (NC_OBJECT_PYTHON_WORDS + sizeof(NcObjectHead))
 #define NC_OBJECT_ALIGN ((size_t)16) /* malloc's; no field may need more */
 
 enum {
-    NC_CLASS_PLAIN = 1,    /* nothing is to be done when an object ends */
-    NC_CLASS_ABSTRACT = 2, /* a method has no function: no objects */
+    NC_CLASS_PLAIN = 1,    /* destruction only frees memory */
+    NC_CLASS_ABSTRACT = 2, /* a method has no function; cannot be instantiated */
     NC_CLASS_MADE = 4,     /* nc_class_make has succeeded */
-    NC_CLASS_CREATES = 8,  /* a class of the order has a `create` */
-    NC_CLASS_LARGE = 16,   /* more than NC_CLASS_FEW bytes lie before the head of its objects */
-    NC_CLASS_FAILED = 32   /* Python's class was refused after it was made: no objects */
+    NC_CLASS_CREATES = 8,  /* a class of the MRO has a `create` */
+    NC_CLASS_LARGE = 16,   /* more than NC_CLASS_FEW bytes precede the head of its objects */
+    NC_CLASS_FAILED = 32   /* creating its Python class failed; cannot be instantiated */
 };
 
-/* Bytes of fields that a new object takes no loop for: not more than the head is large. */
+/* Bytes of fields that a new object zeroes without a loop; at most the size of the head. */
 #define NC_CLASS_FEW (4 * sizeof(void *))
 
-/* The place of a class's fields in objects of another. */
+/* The offset of a class's fields in objects of another class. */
 typedef struct {
     const struct NcClass *cls;
-    intptr_t offset; /* to be added to the object's address; negative */
+    intptr_t offset; /* add to the object's address; negative */
 } NcPart;
 
 #define NC_FIELD_SELF ((const struct NcClass *)(uintptr_t)1) /* for nc_class_define */
 
 typedef struct {
     const char *name;
-    const char *type;          /* its code (docs/abi/signatures.md); NULL: a counted reference */
-    size_t offset;             /* within the class's own fields */
-    const struct NcClass *cls; /* of a reference: what it may refer to; NULL: any native object;
-                                * NC_FIELD_SELF: objects of the class that is being defined */
+    const char *type;          /* type code (docs/abi/signatures.md); NULL: a counted reference */
+    size_t offset;             /* in the class's own fields */
+    const struct NcClass *cls; /* of a reference: its class; NULL: any native object;
+                                * NC_FIELD_SELF: the class being defined */
 } NcField;
 
 typedef struct {
-    const char *key;  /* interned: the name, a blank, the canonical signature */
+    const char *key;  /* interned: name, space, canonical signature */
     void *function;   /* NULL: abstract */
     uintptr_t flags;  /* NC_FLAG_* and one of NC_ERRORS_*, at most 32 bits */
-    int takes_fields; /* whether self is the class's own fields; else it is the object */
+    int takes_fields; /* whether self points to the class's own fields, not to the object */
 } NcMethod;
 
 typedef struct NcClass {
-    size_t struct_size; /* sizeof(NcClass) where it was made */
+    size_t struct_size; /* sizeof(NcClass) in its module */
     const char *name;
-    void *type;     /* PyTypeObject, or NULL in a process without Python */
-    size_t type_at; /* where an object keeps its type */
-    void **waiting; /* the process's list of ended objects that own a reference to their type, which
-                     * takes the GIL to give back: linked through their counts (nativeobject.h) */
-    /* own: what the class itself defines */
+    void *type;     /* PyTypeObject, or NULL without Python */
+    size_t type_at; /* offset of an object's type pointer */
+    void **waiting; /* the process's list of destroyed objects whose reference to their type must be
+                     * released with the GIL; linked through their counts (nativeobject.h) */
+    /* own: without inherited members */
     size_t fields_size;            /* bytes, zero in a new object */
     size_t fields_align;           /* a power of two, at most NC_OBJECT_ALIGN */
-    void (*create)(void *fields);  /* or NULL: called for each new object, the bases' first; where
-                                   * zero bytes are no object. No GIL, and it cannot fail */
-    void (*destroy)(void *fields); /* or NULL: called once, before references are released; no GIL,
-                                    * no Python, in whatever thread the last reference ended. It
-                                    * neither retains nor releases its own object, whose end has
-                                    * begun and would begin again */
+    void (*create)(void *fields);  /* or NULL: called for each new object, bases first, if zero
+                                   * bytes are no valid value. Runs without the GIL, must not
+                                   * fail */
+    void (*destroy)(void *fields); /* or NULL: called once, before references are released, in the
+                                    * thread that drops the last reference. Runs without the GIL,
+                                    * must not use Python. Must neither retain nor release its own
+                                    * object, which would be destroyed again */
     const NcField *fields;
     size_t field_count;
     const NcMethod *methods;
     size_t method_count;
-    /* made */
+    /* set by nc_class_make */
     uint32_t flags;           /* NC_CLASS_* */
-    uint32_t lasting;         /* lives as long as the process, so objects need not keep it. No flag,
-                               * because it is the one thing that changes; only with the GIL */
+    uint32_t lasting;         /* immortal, so objects need no reference to it. Not a flag, because
+                               * only this changes; access with the GIL */
     size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
-    size_t after;             /* bytes from the object on: what CPython knows of */
-    intptr_t offset;          /* of its own fields from its own objects */
-    PyCustomSlotTable *slots; /* see on top */
-    NcPart *parts;            /* the class, then its bases in their order */
+    size_t after;             /* bytes from the object on, known to CPython */
+    intptr_t offset;          /* of its own fields in its own objects */
+    PyCustomSlotTable *slots; /* see above */
+    NcPart *parts;            /* the class, then its bases: the MRO */
     size_t part_count;
-    void *owned; /* freed with free() by nc_class_clear: for who made it */
+    void *owned; /* for the creator; nc_class_clear calls free() on it */
 } NcClass;
 
-/* Why a class cannot be; empty for want of memory. */
+/* Why a class cannot be built; empty if out of memory. */
 typedef struct {
     char text[600];
 } NcClassProblem;
 
-/* The row of a key in a class's table, or NULL. */
+/* Return the row of a key in a class's table, or NULL. */
 NC_HOT_INLINE const PyCustomSlot *nc_class_slot(const NcClass *cls, const void *key)
 {
     return nc_slottable_find(cls->slots, (uintptr_t)key);
 }
 
-/* Where in a class's table the row of a key is, for nc_object_method_at; 0 where it is not. */
+/* Return the position of a key in a class's table, for nc_object_method_at, or 0 if not found. */
 NC_STATIC_INLINE size_t nc_class_position(const NcClass *cls, const void *key)
 {
     const PyCustomSlot *row = nc_class_slot(cls, key);
     return row != NULL ? (size_t)(row - nc_slottable_rows(cls->slots)) : 0;
 }
 
-/* Whether a class is another or derives from it. */
+/* Return whether a class is `base` or derives from it. */
 NC_STATIC_INLINE int nc_class_derives(const NcClass *cls, const NcClass *base)
 {
     return cls == base || nc_class_slot(cls, base) != NULL;
 }
 
-/* Whether a class has a method that can be called, by its name and signature: structural typing is
- * this for each method that is wanted. */
+/* Return whether a class has a non-abstract method with this name and signature. For structural
+ * typing, check each required method. */
 NC_STATIC_INLINE int nc_class_has_method(const NcClass *cls, const char *key)
 {
     const PyCustomSlot *row = nc_class_slot(cls, key);
@@ -153,7 +153,7 @@ NC_STATIC_INLINE int nc_class_has_method(const NcClass *cls, const char *key)
 
 /* ---- the order of bases ---------------------------------------------------------------------- */
 
-/* Where in a list of parts a class stands; the count if it does not. */
+/* Return the index of a class in a list of parts, or `count` if not found. */
 NC_STATIC size_t nc_parts_find(const NcPart *parts, size_t count, const NcClass *cls)
 {
     size_t i = 0;
@@ -163,14 +163,14 @@ NC_STATIC size_t nc_parts_find(const NcPart *parts, size_t count, const NcClass 
     return i;
 }
 
-/* ---- the layout ------------------------------------------------------------------------------ */
+/* ---- field layout ---------------------------------------------------------------------------- */
 
-/* What the fields of an order may take in all: offsets of them are 32 bits in slot tables. */
+/* The maximum size of all fields of an MRO: slot tables store 32-bit offsets. */
 #define NC_CLASS_MOST ((size_t)INT32_MAX / 2)
 
-/* Puts the fields of each part somewhere: those of the first base where it has them, the others
- * below, in the order from the last to the first, so that the class's own come last. NC_E_RANGE for
- * more than NC_CLASS_MOST, and for an alignment that is none. */
+/* Lay out the fields of each part. The first base's keep their offsets. The others are placed
+ * below, from the last part to the first, so that the class's own fields come last. NC_E_RANGE:
+ * more than NC_CLASS_MOST bytes, or an invalid alignment. */
 NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProblem *problem)
 {
     int fits = (cls->fields_align & (cls->fields_align - 1)) == 0 &&
@@ -210,14 +210,14 @@ NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProble
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Whether a method's key begins with this name. */
+/* Return whether a method's key starts with this name. */
 NC_STATIC int nc_key_names(const char *key, const char *name, size_t length)
 {
     return strncmp(key, name, length) == 0 && key[length] == ' ';
 }
 
-/* Looks for `name` among what a class defines itself, fields first: its number from 1 on, with the
- * method's key or NULL for a field in *key; 0. */
+/* Look up `name` in a class's own members, fields first. Return its number from 1 on, or 0. *key is
+ * a method's key, or NULL for a field. */
 NC_STATIC size_t nc_class_defines(const NcClass *cls, const char *name, size_t length,
                                   const char **key)
 {
@@ -237,8 +237,8 @@ NC_STATIC size_t nc_class_defines(const NcClass *cls, const char *name, size_t l
     return 0;
 }
 
-/* Whether a name, the one of this number that parts[which] defines, is something else there or in a
- * part behind it. */
+/* Check that a name, member `number` of parts[which], has no other meaning there or in a later
+ * part. */
 NC_STATIC int nc_class_check_name(const NcClass *cls, size_t which, size_t number, const char *name,
                                   const char *key, NcClassProblem *problem)
 {
@@ -265,7 +265,7 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
 {
     size_t i, n;
     int status = NC_OK;
-    /* The names of a base's own order were compared when that was made. */
+    /* A base's MRO was checked when that base was built. */
     const size_t count = cls->part_count > 1 && cls->parts[1].cls->part_count == cls->part_count - 1
                              ? 1
                              : cls->part_count;
@@ -282,7 +282,7 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
     return status;
 }
 
-/* Bytes of a field; at least 1 of what only Python reads. */
+/* Return the bytes of a field; 1 if only Python reads it, whatever its size. */
 NC_STATIC size_t nc_field_size(const NcField *field)
 {
     return field->type == NULL ? sizeof(void *) : 1;
@@ -309,8 +309,8 @@ NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, s
     return NULL;
 }
 
-/* Whether fields lie where a class says it has some, and no other field shares the bytes of a
- * reference. Python checks the types and sizes of the fields that only it reads. */
+/* Check that all fields lie within the class's fields, and that no field overlaps a reference.
+ * Python checks the types and sizes of fields that only it reads. */
 NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 {
     size_t i;
@@ -338,7 +338,7 @@ NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* The class of an order that defines a method first, from part `from` on; NULL if none does. */
+/* Return the first definition of a method from part `from` on, with its part in *which, or NULL. */
 NC_STATIC const NcMethod *nc_class_defined(const NcClass *cls, size_t from, const char *key,
                                            size_t *which)
 {
@@ -355,7 +355,7 @@ NC_STATIC const NcMethod *nc_class_defined(const NcClass *cls, size_t from, cons
     return NULL;
 }
 
-/* The row of a key in a class that is being made. */
+/* Return the row of a key for a class that is being built. */
 NC_STATIC PyCustomSlot nc_class_row(NcClass *cls, uintptr_t key)
 {
     PyCustomSlot row;
@@ -377,8 +377,8 @@ NC_STATIC PyCustomSlot nc_class_row(NcClass *cls, uintptr_t key)
     return row;
 }
 
-/* The rows of the first base at their positions, then what else there is: so that a method's
- * position in a class is that in all which derive from it along first bases. */
+/* Build the table: the first base's rows at their positions, then all others. So a method keeps its
+ * position in all classes derived along first bases. */
 NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
 {
     const size_t inherited = first != NULL ? first->slots->count : 0;
@@ -413,7 +413,8 @@ NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
         }
     }
     for (i = 0; i < count; i++) {
-        /* Only a method has no data: classes are not at address 0, nor fields at the object. */
+        /* NULL data means an abstract method: no class is at address 0, and no field at offset
+         * 0. */
         cls->flags |= rows[i].data.pointer == NULL ? (uint32_t)NC_CLASS_ABSTRACT : 0;
     }
     status = nc_slottable_build(rows, count, &cls->slots, NULL);
@@ -421,8 +422,8 @@ NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
     return status;
 }
 
-/* Frees what nc_class_make has allocated; the class can be made again. No object and no derived
- * class may be left. */
+/* Free the memory allocated by nc_class_make. The class can be built again. No object and no
+ * derived class may be left. */
 NC_STATIC void nc_class_clear(NcClass *cls)
 {
     nc_slottable_free(cls->slots);
@@ -444,7 +445,7 @@ NC_STATIC void nc_class_free(NcClass *cls)
     }
 }
 
-/* Copies a text to *at, which it moves behind it; NULL stays NULL. */
+/* Copy a text to *at and advance *at past it. NULL stays NULL. */
 NC_STATIC const char *nc_text_copy(char **at, const char *text)
 {
     const size_t length = text != NULL ? strlen(text) + 1 : 0;
@@ -453,9 +454,9 @@ NC_STATIC const char *nc_text_copy(char **at, const char *text)
     return length != 0 ? (const char *)memcpy(copy, text, length) : NULL;
 }
 
-/* A class that is not made yet, of what another has itself: name, fields and methods are copied;
- * a field of the other class, or of NC_FIELD_SELF, is one of the copy. For nc_class_free; NULL
- * without memory. */
+/* Return an unbuilt class with copies of another's own name, fields and methods. Reference fields
+ * to the other class, or to NC_FIELD_SELF, refer to the copy. Free it with nc_class_free. Return
+ * NULL if out of memory. */
 NC_STATIC NcClass *nc_class_copy(const NcClass *own)
 {
     const size_t fields_bytes = own->field_count * sizeof(NcField);
@@ -500,10 +501,10 @@ NC_STATIC NcClass *nc_class_copy(const NcClass *own)
     return cls;
 }
 
-/* Makes a class whose own part is filled in, of its first base, or NULL, and its order without
- * itself, in which all classes are made. NC_E_RANGE: the fields' alignment is none, the fields of
- * the order take more than NC_CLASS_MOST bytes, or a field lies elsewhere or over a reference;
- * NC_E_DUPLICATE: a name is defined twice, or differently by two classes; NC_E_NOMEM. */
+/* Build a class whose own members are filled in. Pass its first base, or NULL, and its MRO without
+ * itself; all of these must be built. NC_E_RANGE: the alignment is invalid, the fields of the MRO
+ * exceed NC_CLASS_MOST bytes, or a field lies outside the fields or overlaps a reference.
+ * NC_E_DUPLICATE: a name is defined twice, or differently by two classes. NC_E_NOMEM. */
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *const *order,
                             size_t count, NcClassProblem *problem)
 {

@@ -1,12 +1,13 @@
-/* nativecall/detail/objectcount.h: native objects without Python: made, counted, cast, asked for
- * methods, ended. The argument why this is safe is on top of nativeobject.h.
+/* nativecall/detail/objectcount.h: native objects without Python: creation, reference counts,
+ * casts, methods, destruction. nativeobject.h argues why this is safe.
  *
- * Threads:    all of it from any thread, without the GIL, by who holds a native reference to the
- *             object (nc_object_new: by who keeps the class alive). Fields are the users' to order.
- * Errors:     NULL for want of memory, and of objects of an abstract class; nothing else fails.
- * Checked:    with NC_OBJECT_CHECKED defined before the include, a count that is used after its
- *             object has ended stops the process with the class's name, and ended objects are kept
- *             back for a while so that it is seen. */
+ * Threads:    call all functions from any thread, without the GIL. Hold a native reference to the
+ *             object (for nc_object_new, keep the class alive). Synchronise access to fields
+ *             yourself.
+ * Errors:     NULL if out of memory or if the class is abstract. Nothing else fails.
+ * Checked:    if you define NC_OBJECT_CHECKED before the include, use of a destroyed object aborts
+ *             the process with the class's name. Destroyed objects are kept for a while to detect
+ *             this. */
 #ifndef NATIVECALL_OBJECTCOUNT_H
 #define NATIVECALL_OBJECTCOUNT_H
 
@@ -17,26 +18,26 @@
 
 NC_C_BEGIN
 
-/* A native object; its address is that of its PyObject. */
+/* A native object. Its address is that of its PyObject. */
 typedef void NcObject;
 
 enum {
-    NC_OBJECT_ALIVE = 1,      /* Python has references; one native reference is theirs */
-    NC_OBJECT_ENDING = 2,     /* Python's last reference is gone, what it had is being taken down */
-    NC_OBJECT_AGAIN = 4,      /* and meanwhile it was cast to Python again */
-    NC_OBJECT_ENDED = 8,      /* it is taken down */
-    NC_OBJECT_HOLDS = 16,     /* owns a reference to its type, which takes the GIL to give back */
-    NC_OBJECT_IN_BLOCK = 32,  /* made by nc_objects_new; never changes, nor what is above */
-    NC_OBJECT_INDEX_SHIFT = 8 /* from there on: which one of its block it is */
+    NC_OBJECT_ALIVE = 1,      /* Python has references, which own one native reference */
+    NC_OBJECT_ENDING = 2,     /* Python's last reference is gone; teardown is running */
+    NC_OBJECT_AGAIN = 4,      /* cast to Python again during teardown */
+    NC_OBJECT_ENDED = 8,      /* teardown is done */
+    NC_OBJECT_HOLDS = 16,     /* owns a reference to its type; releasing it needs the GIL */
+    NC_OBJECT_IN_BLOCK = 32,  /* made by nc_objects_new; this and higher bits never change */
+    NC_OBJECT_INDEX_SHIFT = 8 /* from here on: the object's index in its block */
 };
-#define NC_OBJECT_PLACE (~(uintptr_t)(NC_OBJECT_IN_BLOCK - 1)) /* what of a state never changes */
+#define NC_OBJECT_PLACE (~(uintptr_t)(NC_OBJECT_IN_BLOCK - 1)) /* bits that never change */
 
 NC_STATIC_INLINE NcObjectHead *nc_object_head(const NcObject *object)
 {
     return (NcObjectHead *)((uintptr_t)object - NC_OBJECT_HEAD);
 }
 
-/* The class that an object was made with. */
+/* Return the class of an object. */
 NC_STATIC_INLINE const NcClass *nc_object_class(const NcObject *object)
 {
     return nc_object_head(object)->cls;
@@ -51,8 +52,8 @@ NC_STATIC_INLINE const NcClass *nc_object_class(const NcObject *object)
 #define NC_SWAP_PTR(at, value) _InterlockedExchangePointer((void *volatile *)(at), (value))
 #else
 #define NC_COUNT_UP(at, by) ((void)__atomic_fetch_add((at), (by), __ATOMIC_RELAXED))
-/* Both what this thread wrote before and what others did is done before the object ends. One
- * operation, not a fence: ThreadSanitizer does not know fences. */
+/* Acquire-release: all earlier writes, of any thread, precede the destruction. Not a fence, which
+ * ThreadSanitizer does not support. */
 #define NC_COUNT_DOWN(at) __atomic_fetch_sub((at), 1, __ATOMIC_ACQ_REL)
 #define NC_SWAP_PTR(at, value) __atomic_exchange_n((at), (value), __ATOMIC_ACQ_REL)
 #endif
@@ -61,7 +62,7 @@ NC_STATIC_INLINE const NcClass *nc_object_class(const NcObject *object)
 #define NC_OBJECT_GONE ((size_t)-1 / 2)
 NC_COLD void nc_object_misused(const NcObject *object, const char *what)
 {
-    /* A thread without the GIL has no exception to set. */
+    /* Without the GIL, this cannot raise an exception. */
     (void)fprintf(stderr, "nativecall: %s of the '%s' object at %p, which has ended\n", what,
                   nc_object_class(object)->name, (void *)(uintptr_t)object);
     abort();
@@ -70,7 +71,8 @@ NC_COLD void nc_object_misused(const NcObject *object, const char *what)
     ((nc_load_relaxed_size(&nc_object_head(object)->count) - 1 >= NC_OBJECT_GONE - 1)              \
          ? nc_object_misused((object), (what))                                                     \
          : (void)0)
-/* The same of what needs no count, which `destroy` may do with its own object. */
+/* The same for operations that do not use the count, which `destroy` may apply to its own
+ * object. */
 #define NC_OBJECT_CHECK_MEMORY(object, what)                                                       \
     ((nc_load_relaxed_size(&nc_object_head(object)->count) == NC_OBJECT_GONE)                      \
          ? nc_object_misused((object), (what))                                                     \
@@ -80,26 +82,26 @@ NC_COLD void nc_object_misused(const NcObject *object, const char *what)
 #define NC_OBJECT_CHECK_MEMORY(object, what) ((void)0)
 #endif
 
-/* `count` native references more, by one operation: for whoever gives one to each of many. */
+/* Add `count` native references in one operation. */
 NC_STATIC_INLINE void nc_object_retain_many(NcObject *object, size_t count)
 {
     NC_OBJECT_CHECK(object, "retain");
     NC_COUNT_UP(&nc_object_head(object)->count, count);
 }
 
-/* One native reference more. */
+/* Add a native reference. */
 NC_STATIC_INLINE void nc_object_retain(NcObject *object)
 {
     nc_object_retain_many(object, 1);
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- destruction: memory --------------------------------------------------------------------- */
 
-/* The objects whose end waits for another's to be over, in this thread. Ends would nest as deep as
- * a chain of references is long. */
+/* Objects in this thread that wait for another's destruction to finish. Otherwise destructions
+ * would nest as deeply as a chain of references is long. */
 typedef struct {
     int running;
-    NcObject *first; /* a list through their counts */
+    NcObject *first; /* linked through their counts */
 } NcEnding;
 
 static NC_THREAD_LOCAL NcEnding nc_ending;
@@ -121,19 +123,19 @@ NC_STATIC_INLINE NcObject *nc_object_next(const NcObject *object)
 #define NC_OBJECT_IS_GONE(object) ((void)0)
 #endif
 
-/* Objects that were made together lie behind this, each counted and ended by itself. */
+/* The header of objects created together, each counted and destroyed separately. */
 typedef struct {
-    size_t living; /* atomic: the memory goes with the last of them */
-    size_t bytes;  /* of all; with `living` as many as objects are aligned by */
+    size_t living; /* atomic: live objects; the last one frees the memory */
+    size_t bytes;  /* of the block; pads this header to the objects' alignment */
 } NcObjectBlock;
 
-/* Bytes of an object that was not made in a block. */
+/* Return the bytes of an object outside a block. */
 NC_STATIC_INLINE size_t nc_class_bytes(const NcClass *cls)
 {
     return cls->before + cls->after;
 }
 
-/* From one object of a block to the next, in bytes. */
+/* Return the distance between objects of a block, in bytes. */
 NC_STATIC_INLINE size_t nc_class_stride(const NcClass *cls)
 {
     return (nc_class_bytes(cls) + NC_OBJECT_ALIGN - 1) & ~(NC_OBJECT_ALIGN - 1);
@@ -167,14 +169,13 @@ NC_STATIC_INLINE void nc_object_free(NcObject *object)
     nc_object_give_back(object);
 }
 
-/* ---- ending ---------------------------------------------------------------------------------- */
+/* ---- destruction ----------------------------------------------------------------------------- */
 
 NC_STATIC void nc_object_end(NcObject *object);
 
 NC_STATIC_INLINE void nc_object_release(NcObject *object);
 
-/* What the classes of an object do at its end, from part `first` to the last: the most derived
- * first. */
+/* Run the destructors of an object's classes, from part `first` to the last: most derived first. */
 NC_STATIC void nc_object_destroy(NcObject *object, size_t first)
 {
     const NcClass *cls = nc_object_class(object);
@@ -196,8 +197,8 @@ NC_STATIC void nc_object_destroy(NcObject *object, size_t first)
     }
 }
 
-/* The memory of an object of a block, or of one whose type takes the GIL to give back: that one
- * waits for who has it. */
+/* Dispose of an object in a block, or of one that owns a reference to its type. The latter is
+ * queued for the next thread with the GIL. */
 NC_NOINLINE void nc_object_dispose_apart(NcObject *object)
 {
     void **waiting;
@@ -213,7 +214,7 @@ NC_NOINLINE void nc_object_dispose_apart(NcObject *object)
     } while (!nc_exchange_ptr(waiting, first, object));
 }
 
-/* Gives the memory back, as soon as that can be. */
+/* Free the memory, or queue it for a thread with the GIL. */
 NC_STATIC_INLINE void nc_object_dispose(NcObject *object)
 {
     const uintptr_t apart = NC_OBJECT_HOLDS | NC_OBJECT_IN_BLOCK;
@@ -224,10 +225,11 @@ NC_STATIC_INLINE void nc_object_dispose(NcObject *object)
     nc_object_give_back(object);
 }
 
-/* The end of an object that has more than memory, and of those that end with it, in turn. */
+/* Destroy an object with destructors or references, then the objects that this releases, in
+ * turn. */
 NC_NOINLINE void nc_object_end_in_turn(NcObject *object)
 {
-    NcEnding *ending = &nc_ending; /* a call, in shared libraries */
+    NcEnding *ending = &nc_ending; /* a function call in shared libraries */
     if (ending->running) {
         nc_object_set_next(object, ending->first);
         ending->first = object;
@@ -246,7 +248,8 @@ NC_NOINLINE void nc_object_end_in_turn(NcObject *object)
     ending->running = 0;
 }
 
-/* The last reference is gone. One of two ends, so that neither saves registers for the other. */
+/* Destroy an object whose last reference is gone. Two separate functions, so that neither saves
+ * registers for the other. */
 NC_NOINLINE void nc_object_end(NcObject *object)
 {
     if (NC_LIKELY((nc_object_class(object)->flags & NC_CLASS_PLAIN) != 0)) {
@@ -256,17 +259,17 @@ NC_NOINLINE void nc_object_end(NcObject *object)
     }
 }
 
-/* One native reference less: 1 if it was the last. */
+/* Drop a native reference. Return 1 if it was the last. */
 NC_STATIC_INLINE int nc_object_count_down(NcObject *object)
 {
     size_t *count = &nc_object_head(object)->count;
     NC_OBJECT_CHECK(object, "release");
-    /* Who holds the only reference is alone: nobody else can retain or release. */
+    /* The holder of the only reference is alone: no other thread can retain or release. */
     return nc_load_acquire_size(count) == 1 || NC_COUNT_DOWN(count) == 1;
 }
 
-/* One native reference less; with the last one the object ends: destructors run, references of its
- * fields are released, the memory is freed. NULL is no reference, and not allowed. */
+/* Drop a native reference. The last one destroys the object: destructors run, references in fields
+ * are released, and the memory is freed. `object` must not be NULL. */
 NC_STATIC_INLINE void nc_object_release(NcObject *object)
 {
     if (nc_object_count_down(object)) {
@@ -274,9 +277,9 @@ NC_STATIC_INLINE void nc_object_release(NcObject *object)
     }
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
-/* Makes an object where its fields are zero already. */
+/* Initialize an object whose fields are already zero. */
 NC_STATIC_INLINE NcObject *nc_object_begin(NcObject *object, const NcClass *cls, uintptr_t state)
 {
     NcObjectHead *head = nc_object_head(object);
@@ -287,7 +290,8 @@ NC_STATIC_INLINE NcObject *nc_object_begin(NcObject *object, const NcClass *cls,
     return object;
 }
 
-/* Zeroes whole words. A call of memset, which compilers make of a loop, takes longer for a few. */
+/* Zero whole words. For a few words, a memset call is slower; the barrier keeps compilers from
+ * making the loop one. */
 NC_STATIC_INLINE void nc_words_zero(char *from, const char *to)
 {
     if (to - from > 256) {
@@ -302,7 +306,7 @@ NC_STATIC_INLINE void nc_words_zero(char *from, const char *to)
     }
 }
 
-/* An object of memory whose first NC_CLASS_FEW bytes are zero here, and no more. */
+/* Allocate an object and zero only its first NC_CLASS_FEW bytes. */
 NC_STATIC_INLINE NcObject *nc_object_allocate(const NcClass *cls)
 {
     const size_t before = cls->before;
@@ -310,13 +314,12 @@ NC_STATIC_INLINE NcObject *nc_object_allocate(const NcClass *cls)
     if (NC_UNLIKELY(block == NULL)) {
         return NULL;
     }
-    memset(block, 0,
-           NC_CLASS_FEW); /* perhaps words of the head too, which are written after that */
+    memset(block, 0, NC_CLASS_FEW); /* may overlap the head, which is written afterwards */
     return nc_object_begin(block + before, cls, 0);
 }
 
-/* An object whose fields are zero, that nobody has seen; NULL: no memory, or the class is abstract.
- * What is CPython's is not set, but for the type: nc_object_appear does the rest. */
+/* Allocate an object with zeroed fields. Return NULL if out of memory or if the class is abstract.
+ * Of CPython's part only the type is set; nc_object_appear does the rest. */
 NC_STATIC NcObject *nc_object_make(const NcClass *cls)
 {
     NcObject *object = (cls->flags & NC_CLASS_ABSTRACT) == 0 ? nc_object_allocate(cls) : NULL;
@@ -327,7 +330,7 @@ NC_STATIC NcObject *nc_object_make(const NcClass *cls)
     return object;
 }
 
-/* What the classes of an object do at its beginning, from the last part to part `first`. */
+/* Run the `create` functions of an object's classes, from the last part to part `first`. */
 NC_STATIC void nc_object_create(NcObject *object, size_t first)
 {
     const NcClass *cls = nc_object_class(object);
@@ -339,7 +342,7 @@ NC_STATIC void nc_object_create(NcObject *object, size_t first)
     }
 }
 
-/* nc_object_new, of any class. */
+/* nc_object_new, for any class. */
 NC_NOINLINE NcObject *nc_object_new_apart(const NcClass *cls)
 {
     NcObject *object = nc_object_make(cls);
@@ -349,16 +352,16 @@ NC_NOINLINE NcObject *nc_object_new_apart(const NcClass *cls)
     return object;
 }
 
-/* A new object, zero in all fields but for what `create` of its classes says, with one native
- * reference, which is the caller's. NULL: no memory, or the class is abstract. The class must last
- * (`lasting`: every class that C code has by nc_class_of or nc_class_define). */
+/* Create an object with one native reference, owned by the caller. Fields are zero unless a
+ * `create` function sets them. Return NULL if out of memory or if the class is abstract. The class
+ * must be immortal (`lasting`), as every class from nc_class_of or nc_class_define is. */
 NC_STATIC_INLINE NcObject *nc_object_new(const NcClass *cls)
 {
     const uint32_t more = NC_CLASS_ABSTRACT | NC_CLASS_CREATES | NC_CLASS_LARGE;
     return (cls->flags & more) == 0 ? nc_object_allocate(cls) : nc_object_new_apart(cls);
 }
 
-/* As nc_objects_new; `state` is what each object begins with. */
+/* As nc_objects_new, with an initial state. */
 NC_STATIC NcObject *nc_objects_make(const NcClass *cls, size_t count, uintptr_t state)
 {
     const size_t stride = nc_class_stride(cls);
@@ -384,9 +387,10 @@ NC_STATIC NcObject *nc_objects_make(const NcClass *cls, size_t count, uintptr_t 
     return memory + cls->before;
 }
 
-/* `count` new objects side by side, nc_class_stride(cls) bytes apart: the first one. Each is as
- * nc_object_new makes it, with one native reference of the caller's, and lives as long as it is
- * counted; the memory of all goes with the last. NULL: no memory, an abstract class, or none. */
+/* Create `count` objects side by side, nc_class_stride(cls) bytes apart, and return the first one.
+ * Each is as from nc_object_new, with its own native reference, owned by the caller. The last one
+ * to be destroyed frees the memory. Return NULL if out of memory, if the class is abstract, or if
+ * `count` is 0. */
 NC_STATIC_INLINE NcObject *nc_objects_new(const NcClass *cls, size_t count)
 {
     return nc_objects_make(cls, count, 0);
@@ -394,8 +398,8 @@ NC_STATIC_INLINE NcObject *nc_objects_new(const NcClass *cls, size_t count)
 
 /* ---- casts and methods ----------------------------------------------------------------------- */
 
-/* The fields that class `cls` defines, in an object of it or of a class that derives from it; NULL
- * for another object. The pointer is good as long as the object. */
+/* Return the fields defined by class `cls` in an object of `cls` or of a derived class, or NULL for
+ * other objects. The pointer is valid as long as the object. */
 NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
 {
     const NcClass *own = nc_object_class(object);
@@ -408,9 +412,8 @@ NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
     return row != NULL ? (char *)(uintptr_t)object + row->data.objoffset : NULL;
 }
 
-/* Where the fields of a class lie that has no base but nc_no_fields ones, or one of whose bases is
- * first everywhere: a constant, so that access is a plain load. True for a class without bases in
- * every object of it that has it along first bases alone. */
+/* The fields of a class whose bases have no fields, at a constant offset: access is a plain load.
+ * Use it only for objects whose class reaches that class through first bases alone. */
 #define NC_FIRST_FIELDS(object, type)                                                              \
     ((type *)(void *)((char *)(object) -                                                           \
                       ((NC_OBJECT_HEAD + sizeof(type) + NC_ALIGNMENT_OF(type) - 1) &               \
@@ -423,8 +426,9 @@ NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
 #define NC_ALIGNMENT_OF(type) __alignof__(type)
 #endif
 
-/* The function of a method by its key, and what to pass it as `self`; NULL where the object's class
- * has no such method. Cast it to the signature of the key, whose first argument is self. */
+/* Look up a method by its key. Return its function and store in *self what to pass as `self`, or
+ * return NULL if the object's class has no such method. Cast the function to the signature of the
+ * key, whose first argument is self. */
 NC_HOT_INLINE void *nc_object_method(NcObject *object, const char *key, void **self)
 {
     const PyCustomSlot *row = nc_class_slot(nc_object_class(object), key);
@@ -436,8 +440,8 @@ NC_HOT_INLINE void *nc_object_method(NcObject *object, const char *key, void **s
     return row->data.pointer;
 }
 
-/* The same, but looks at a position first (nc_class_position), which is right for objects of that
- * class and of those that derive from it along first bases, and only costs the look for others. */
+/* The same, but try a position first (nc_class_position). It is right for objects of that class and
+ * of classes derived from it along first bases. For others it costs only a comparison. */
 NC_HOT_INLINE void *nc_object_method_at(NcObject *object, const char *key, size_t position,
                                         void **self)
 {
@@ -451,8 +455,8 @@ NC_HOT_INLINE void *nc_object_method_at(NcObject *object, const char *key, size_
     return row->data.pointer;
 }
 
-/* super(): the same of the first class behind `cls` in the order of the object's class that defines
- * the method. NULL: none does, or the object is none of `cls`. */
+/* super(): look up a method in the classes after `cls` in the MRO of the object's class. Return
+ * NULL if there is none, or if the object is not of `cls`. */
 NC_STATIC void *nc_object_super(NcObject *object, const NcClass *cls, const char *key, void **self)
 {
     const NcClass *own = nc_object_class(object);
@@ -469,8 +473,8 @@ NC_STATIC void *nc_object_super(NcObject *object, const NcClass *cls, const char
 
 /* ---- references in fields -------------------------------------------------------------------- */
 
-/* Puts `object`, or NULL, into a field that is a counted reference: the caller's reference becomes
- * the field's, one less is to what was there. Ordered by the caller, as every field is. */
+/* Store `object` (or NULL) in a reference field. The field takes over the caller's reference and
+ * releases its old one. The caller synchronises, as for every field. */
 NC_STATIC_INLINE void nc_reference_give(NcObject **field, NcObject *object)
 {
     NcObject *old = *field;
@@ -480,7 +484,7 @@ NC_STATIC_INLINE void nc_reference_give(NcObject **field, NcObject *object)
     }
 }
 
-/* The same, but the field's reference is one more. */
+/* The same, but the caller keeps its reference. */
 NC_STATIC_INLINE void nc_reference_set(NcObject **field, NcObject *object)
 {
     if (object != NULL) {

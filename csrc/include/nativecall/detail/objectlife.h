@@ -1,6 +1,5 @@
-/* nativecall/detail/objectlife.h: what CPython calls to make and end a native object, and how one
- * that it had let go comes back. The argument why this is safe is on top of nativeobject.h.
- * All of it needs the GIL. */
+/* nativecall/detail/objectlife.h: how CPython creates, deallocates and revives native objects.
+ * nativeobject.h argues why this is safe. All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTLIFE_H
 #define NATIVECALL_OBJECTLIFE_H
 
@@ -12,20 +11,20 @@ NC_C_BEGIN
 #define NC_OBJECTS_ATTRIBUTE "nativeobject_v1"
 #define NC_OBJECTS_CAPSULE NC_RUNTIME_MODULE "." NC_OBJECTS_ATTRIBUTE
 #define NC_CLASS_ATTRIBUTE "__nativeclass__"
-#define NC_CLASS_KEPT "__nativekept__"         /* what a class keeps for native code */
-#define NC_CLASS_DECLARES "__nativedeclares__" /* what is for class bodies has this attribute */
+#define NC_CLASS_KEPT "__nativekept__"         /* data that native code points to */
+#define NC_CLASS_DECLARES "__nativedeclares__" /* marks objects that belong in class bodies */
 #define NC_CLASS_CAPSULE "nativecall.NcClass"
 
-/* What modules share of native objects. */
+/* Data of native objects shared by all modules. */
 typedef struct {
-    uint32_t abi_version, struct_size, class_size, head_size; /* where it was made */
-    const char *provider;                                     /* who made it, for messages */
-    PyTypeObject *metatype;                                   /* of classes of native objects */
+    uint32_t abi_version, struct_size, class_size, head_size; /* of the publisher's build */
+    const char *provider;                                     /* publisher's name, for messages */
+    PyTypeObject *metatype;                                   /* metaclass of native objects */
     PyTypeObject *root;                                       /* nativecall.NativeObject */
-    void *waiting;                /* ended objects that own a reference to their type */
-    destructor statement_dealloc; /* tp_dealloc of classes that class statements make */
-    /* The package's, or NULL. describe: a new capsule (nc_class_capsule) of what a class body says,
-     * which is changed in place, or None. publish: descriptors for what the class itself has. */
+    void *waiting;                /* destroyed objects that own a reference to their type */
+    destructor statement_dealloc; /* tp_dealloc of classes created by class statements */
+    /* Set by the package, or NULL. `describe` returns a new capsule (nc_class_capsule) for a class
+     * body, which it modifies, or None. `publish` adds descriptors for the class's own members. */
     PyObject *(*describe)(PyObject *name, PyObject *bases, PyObject *space);
     int (*publish)(PyTypeObject *type, NcClass *cls);
 } NcObjects;
@@ -37,13 +36,13 @@ NC_STATIC_INLINE int nc_type_is_native(PyTypeObject *type)
     return nc_type_has_metatype(type, nc_objects->metatype);
 }
 
-/* Where a type of native objects keeps its class: behind what the metaclass of slots has. */
+/* Return where a type of native objects stores its class: after the data of the slot metaclass. */
 NC_STATIC_INLINE NcClass **nc_type_class_place(PyTypeObject *type)
 {
     return (NcClass **)(void *)((char *)type + nc_metatype->tp_basicsize);
 }
 
-/* The class of a type of native objects; NULL for other types, and one that is not made yet. */
+/* Return the class of a type of native objects, or NULL for other types and unfinished ones. */
 NC_STATIC_INLINE NcClass *nc_type_class(PyTypeObject *type)
 {
     return nc_type_is_native(type) ? *nc_type_class_place(type) : NULL;
@@ -51,7 +50,7 @@ NC_STATIC_INLINE NcClass *nc_type_class(PyTypeObject *type)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Gives back the types of objects that ended without the GIL. */
+/* Release the types of objects that were destroyed without the GIL, and free the objects. */
 NC_STATIC void nc_objects_settle(void)
 {
     NcObject *object = NULL;
@@ -68,7 +67,7 @@ NC_STATIC void nc_objects_settle(void)
     }
 }
 
-/* Makes the PyObject of an object that Python does not have alive; a native reference is its. */
+/* Initialize the PyObject of an object that is not ALIVE. It takes over a native reference. */
 NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type)
 {
     NcObjectHead *head = nc_object_head(object);
@@ -82,7 +81,7 @@ NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type
     return (PyObject *)object;
 }
 
-/* The same, with another native reference. */
+/* The same, but add the native reference. */
 NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
 {
     PyTypeObject *type = (PyTypeObject *)nc_object_class(object)->type;
@@ -90,12 +89,12 @@ NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
     nc_object_retain(object);
     (void)nc_object_appear(object, type);
     if (holds) {
-        Py_DECREF(type); /* PyObject_Init has taken another */
+        Py_DECREF(type); /* PyObject_Init has added one */
     }
     return (PyObject *)object;
 }
 
-/* The class of a type that can have objects; NULL with TypeError. */
+/* Return the class of a type that can be instantiated, or NULL with TypeError. */
 NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
 {
     const NcClass *cls = nc_type_class(type);
@@ -123,21 +122,21 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
     return cls;
 }
 
-/* Whether objects of a type have nothing of Python's but the bare object. */
+/* Return whether Python adds nothing to objects of a type beyond the bare PyObject. */
 NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
 {
     return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
            type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
 }
 
-/* Objects with more than the bare object that were made, less those that have ended, since the last
- * collection, and how many are for the next. CPython counts what its own allocator makes. */
+/* Since the last collection, the number of objects created minus those destroyed, of types that are
+ * not bare; and the threshold for the next. CPython counts only its own allocations. */
 static size_t nc_objects_young = 0;
 static size_t nc_objects_young_most = 700;
 
-/* Collects as CPython would after so many of its own objects: the youngest, and each time that
- * they were collected often enough, those that survived one. The oldest are CPython's to decide.
- * Where that cannot be, as when Python shuts down, objects are made without. */
+/* Collect garbage as CPython would after so many of its own objects: the youngest generation, and
+ * from time to time the middle one. CPython decides about the oldest. If collection fails, as at
+ * shutdown, objects are created all the same. */
 NC_COLD void nc_objects_collect(void)
 {
     const size_t made = nc_objects_young;
@@ -155,7 +154,7 @@ NC_COLD void nc_objects_collect(void)
     counts = limits != NULL ? PyObject_CallMethod(module, "get_count", NULL) : NULL;
     if (counts != NULL && PyArg_ParseTuple(limits, "lll", &limit[0], &limit[1], &limit[2]) &&
         PyArg_ParseTuple(counts, "lll", &count[0], &count[1], &count[2])) {
-        nc_objects_young_most = limit[0] > 0 ? (size_t)limit[0] : 700; /* 0: no collections */
+        nc_objects_young_most = limit[0] > 0 ? (size_t)limit[0] : 700; /* 0: collection disabled */
         if (limit[0] > 0 && made <= nc_objects_young_most) {
             nc_objects_young = made;
         } else if (limit[0] > 0) {
@@ -187,7 +186,7 @@ NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
     return object != NULL ? nc_object_appear(object, type) : PyErr_NoMemory();
 }
 
-/* The Python side is over: Python's native reference goes. */
+/* After the Python side is torn down, release Python's native reference. */
 NC_STATIC void nc_object_part(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
@@ -196,7 +195,7 @@ NC_STATIC void nc_object_part(PyObject *self)
     const int lasting = head->cls->lasting != 0;
     if (nc_load_acquire_size(&head->count) == 1 &&
         ((flags & NC_CLASS_PLAIN) != 0 || !nc_ending.running)) {
-        head->state &= NC_OBJECT_PLACE; /* it ends here; the type is given back behind it */
+        head->state &= NC_OBJECT_PLACE; /* destroyed here; its type is released afterwards */
         nc_object_end(self);
         nc_objects_settle();
         Py_DECREF(type);
@@ -212,11 +211,11 @@ NC_STATIC void nc_object_part(PyObject *self)
     }
 }
 
-/* The ends of Python sides that wait for others, in this thread: attributes that refer to objects
- * which have attributes would nest them as deep as the chain is long. */
+/* Teardowns of Python sides in this thread that wait for others. Otherwise a chain of objects that
+ * refer to each other by attributes would nest them as deeply as it is long. */
 typedef struct {
-    size_t depth;      /* of the one that runs */
-    PyObject **waited; /* malloc's; each with a reference, the last one CPython has */
+    size_t depth;      /* of the running teardown */
+    PyObject **waited; /* from malloc; each item owns the last Python reference */
     size_t count;
     size_t capacity;
 } NcTakingDown;
@@ -225,8 +224,7 @@ enum { NC_TAKING_DOWN_DEPTH = 50 };
 
 static NC_THREAD_LOCAL NcTakingDown nc_taking_down;
 
-/* Keeps an object whose count has fallen to 0 for later: it is as alive as before. 0 for want of
- * memory. */
+/* Defer an object whose count has fallen to 0, which revives it. Return 0 if out of memory. */
 NC_STATIC int nc_object_wait(NcTakingDown *taking, PyObject *self)
 {
     if (taking->count == taking->capacity) {
@@ -243,7 +241,8 @@ NC_STATIC int nc_object_wait(NcTakingDown *taking, PyObject *self)
     return 1;
 }
 
-/* Drops what waits, at the end of the outermost. More may come to wait meanwhile. */
+/* At the end of the outermost teardown, release the deferred objects. More may be deferred
+ * meanwhile. */
 NC_STATIC void nc_objects_end_waiting(NcTakingDown *taking)
 {
     while (taking->count > 0) {
@@ -255,7 +254,7 @@ NC_STATIC void nc_objects_end_waiting(NcTakingDown *taking)
     taking->capacity = 0;
 }
 
-/* The end of a Python side with more than the bare object: point 5 of the argument in
+/* Tear down the Python side of an object that is not bare: point 5 of the argument in
  * nativeobject.h. */
 NC_STATIC void nc_object_take_down_now(PyObject *self)
 {
@@ -313,7 +312,7 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
     taking->depth--;
 }
 
-/* tp_dealloc. At the end of a bare object no Python code runs, so it is never ENDING. */
+/* tp_dealloc. Deallocating a bare object runs no Python code, so it is never ENDING. */
 NC_STATIC void nc_object_dealloc(PyObject *self)
 {
     if (!nc_type_is_bare(Py_TYPE(self))) {
@@ -326,10 +325,9 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_part(self);
 }
 
-/* tp_traverse of the root, which CPython's of derived classes calls last, and leaves the type to: a
- * reference from an object that native code has as well does not count, so the collector takes the
- * class for one that somebody needs. By point 2 of the argument the count stays 1, once it is,
- * while this thread has the GIL. */
+/* tp_traverse of the root. CPython's tp_traverse of derived classes calls it last and leaves the
+ * type to it. If native code also holds the object, its type is not visited, so the collector keeps
+ * the class. By point 2 of the argument, a count of 1 stays 1 while this thread holds the GIL. */
 NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 {
     if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {
@@ -338,10 +336,10 @@ NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* tp_free of a type that is being made: nobody calls it; nc_object_dealloc does all. CPython
- * compares it, to see whether objects of a type may become those of another by __class__, which
- * code can reach in spite of the root's (object.__dict__["__class__"]). Fields lie where CPython
- * does not look; so a type that is made has the address of its NcClass there, as no other has. */
+/* tp_free of a type that is being built. It is never called: nc_object_dealloc does everything.
+ * CPython compares tp_free to decide whether __class__ may be assigned, which code can do through
+ * object.__dict__["__class__"]. CPython does not see our fields. So a finished type has the unique
+ * address of its NcClass as tp_free, which prevents assignment. */
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;

@@ -1,18 +1,18 @@
-/* nativecall/detail/objectmemory.h: the memory of native objects: malloc's, of which each thread
- * keeps some blocks of ended objects for its next ones.
+/* nativecall/detail/objectmemory.h: the memory of native objects. Each thread caches some blocks of
+ * destroyed objects for its next ones.
  *
- * Idea:       a list for each size, of up to NC_MEMORY_MOST blocks, in the thread that ended the
- *             objects; taking one or giving one is a few instructions without an atomic one, where
- *             malloc and free, which know no size beforehand, take over a hundred.
- * Invariants: a block in a list is nobody's, and malloc's with its size rounded up; so it may come
- *             of another thread's or another module's nc_memory_take, and free() takes it.
- * Threads:    a list is its thread's alone. What another thread wrote into a block comes before:
- *             the count whose last step gave the block here has ordered it. A thread that ends
- *             frees its blocks; before it has told the system how, it keeps none (`most` is 0).
- *             The module must stay loaded, as CPython's do: ending threads call it.
- * Plain:      nothing is kept, and every block comes and goes by malloc and free, under
- *             AddressSanitizer, with NC_OBJECT_CHECKED, and on other systems than Linux, where a
- *             thread's variables may be gone before what pthread_key_create names for its end. */
+ * Idea:       each thread has a free list per size, of up to NC_MEMORY_MOST blocks. Taking or
+ *             giving back a block is a few instructions, none of them atomic. malloc and free,
+ *             which do not know the size in advance, take over a hundred.
+ * Invariants: a listed block is unused, and was allocated by malloc with its size rounded up. So
+ *             another thread or module may have allocated it, and free() accepts it.
+ * Threads:    a list belongs to one thread. Earlier writes of other threads to a block are ordered
+ *             by the reference count that released it. An exiting thread frees its blocks. Until
+ *             its exit handler is registered, it caches none (`most` is 0). The module must stay
+ *             loaded, as CPython's extension modules do, because exiting threads call it.
+ * Plain:      all blocks come from malloc and go to free, without a cache, under AddressSanitizer,
+ *             with NC_OBJECT_CHECKED, and on systems other than Linux. There a thread's variables
+ *             may be destroyed before the destructors of pthread_key_create run. */
 #ifndef NATIVECALL_OBJECTMEMORY_H
 #define NATIVECALL_OBJECTMEMORY_H
 
@@ -37,14 +37,14 @@ NC_C_BEGIN
 
 enum { NC_MEMORY_STEP = 16 };
 
-/* What malloc is asked for where `size` bytes are needed, by every module. */
+/* Return the size to request from malloc for `size` bytes; the same in all modules. */
 NC_STATIC_INLINE size_t nc_memory_size(size_t size)
 {
     return (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP * NC_MEMORY_STEP;
 }
 
-/* malloc(nc_memory_size(size)). Compilers would make malloc and memset a call of calloc, which in
- * glibc takes a lock where malloc has memory of the thread's own ready. */
+/* malloc(nc_memory_size(size)). The barrier keeps compilers from merging malloc and memset into
+ * calloc: in glibc that takes a lock where malloc would use the thread's cache. */
 NC_STATIC_INLINE void *nc_memory_new(size_t size)
 {
     void *block = malloc(nc_memory_size(size));
@@ -68,7 +68,7 @@ NC_STATIC_INLINE void nc_memory_give(void *block, size_t size)
     free(block);
 }
 #else
-/* The last ended objects: their memory is not given back at once. */
+/* The last destroyed objects, whose memory is not freed at once. */
 enum { NC_OBJECTS_KEPT_BACK = 4096 };
 static void *nc_objects_kept_back[NC_OBJECTS_KEPT_BACK];
 static size_t nc_objects_ended = 0;
@@ -85,14 +85,14 @@ NC_STATIC void nc_memory_give(void *block, size_t size)
 #else
 
 enum {
-    NC_MEMORY_SIZES = 20, /* that are kept: less than so many steps */
+    NC_MEMORY_SIZES = 20, /* cached sizes: less than so many steps */
     NC_MEMORY_MOST = 64   /* blocks of one size */
 };
 
 typedef struct {
-    size_t most; /* of one size: NC_MEMORY_MOST, or 0 */
+    size_t most; /* blocks per size: NC_MEMORY_MOST, or 0 */
     struct {
-        void *first; /* linked through their first words */
+        void *first; /* linked through the first word of each block */
         size_t count;
     } of[NC_MEMORY_SIZES];
 } NcMemory;
@@ -103,7 +103,7 @@ static pthread_once_t nc_memory_once = PTHREAD_ONCE_INIT;
 static pthread_key_t nc_memory_key;
 static int nc_memory_has_key = 0;
 
-/* The end of a thread. Should its other ends end objects after this, it runs again. */
+/* Thread exit handler. It runs again if other handlers destroy objects after it. */
 NC_STATIC void nc_memory_free_all(void *pointer)
 {
     NcMemory *memory = (NcMemory *)pointer;
@@ -124,7 +124,7 @@ NC_STATIC void nc_memory_make_key(void)
     nc_memory_has_key = pthread_key_create(&nc_memory_key, nc_memory_free_all) == 0;
 }
 
-/* A block that a list has no room for. The first one of a thread finds none, and makes some. */
+/* Free a block that does not fit in a list. A thread's first block registers the exit handler. */
 NC_NOINLINE void nc_memory_give_apart(NcMemory *memory, void *block)
 {
     if (memory->most == 0) {
@@ -136,12 +136,12 @@ NC_NOINLINE void nc_memory_give_apart(NcMemory *memory, void *block)
     free(block);
 }
 
-/* As malloc, for nc_memory_give. */
+/* As malloc. Give the block back with nc_memory_give. */
 NC_STATIC_INLINE void *nc_memory_take(size_t size)
 {
     const size_t which = (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP;
     if (NC_LIKELY(which < NC_MEMORY_SIZES)) {
-        NcMemory *memory = &nc_memory; /* a call, in shared libraries */
+        NcMemory *memory = &nc_memory; /* a function call in shared libraries */
         void *block = memory->of[which].first;
         if (NC_LIKELY(block != NULL)) {
             memory->of[which].first = *(void **)block;
@@ -152,7 +152,7 @@ NC_STATIC_INLINE void *nc_memory_take(size_t size)
     return nc_memory_new(size);
 }
 
-/* As free, of a block that nc_memory_take gave for this size, or malloc for its nc_memory_size. */
+/* As free, for a block of this size from nc_memory_take, or from malloc(nc_memory_size(size)). */
 NC_STATIC_INLINE void nc_memory_give(void *block, size_t size)
 {
     const size_t which = (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP;

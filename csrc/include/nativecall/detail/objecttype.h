@@ -1,18 +1,18 @@
-/* nativecall/detail/objecttype.h: the Python side of native objects: the metaclass of their classes
- * and the one root class.
+/* nativecall/detail/objecttype.h: the Python side of native objects: their metaclass and root
+ * class.
  *
- * Idea:       a process has one metaclass and one root, those of the module that came first, at the
+ * Idea:       a process has one metaclass and one root class, those of the first module, in the
  *             capsule sys.modules["_extensibletype"].nativeobject_v1. Every class of native objects
- *             is an instance of that metaclass, whoever made it; so C classes and Python classes
- *             derive from one another. The NcClass is made, in native code, when CPython asks for
- *             the order of the new class; the class gets the same rows in its slot table.
- * Seam:       what a class itself has comes as a capsule with an unmade NcClass, with its name,
- *             under __nativeclass__ in the namespace. C code puts it there (nc_class_define), or
- *             the package's `describe`, which reads nativecall.field and nativecall.method off the
- *             class body. `publish` then gives the class its descriptors.
- * Guarantees: a class whose objects CPython would lay out otherwise than bare, such as one that
- *             derives from int, is refused; so is one whose order of bases would not be Python's.
- * All of it needs the GIL. */
+ *             is an instance of that metaclass. So C classes and Python classes can derive from one
+ *             another. When CPython calls mro() for a new class, its NcClass is built in native
+ *             code. The class gets the same rows in its slot table.
+ * Seam:       __nativeclass__ in the namespace is a capsule with an unbuilt NcClass: the class's
+ *             name and own members. C code stores it there (nc_class_define), or the package's
+ *             `describe` does, from the nativecall.field and nativecall.method objects of the class
+ *             body. `publish` then adds the descriptors to the class.
+ * Guarantees: a class is refused if CPython would add to the layout of its objects, as for a
+ *             subclass of int, or if its MRO would differ from Python's.
+ * All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTTYPE_H
 #define NATIVECALL_OBJECTTYPE_H
 
@@ -22,7 +22,7 @@ NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
-/* Adds the rows of a class to the __customslots__ of its namespace, which are read later. */
+/* Add the rows of a class to the __customslots__ of its namespace, which are read later. */
 NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
 {
     PyObject *given = nc_dict_item(space, "__customslots__");
@@ -48,9 +48,9 @@ NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
     return status;
 }
 
-/* Whether objects of a class can have their fields before them and end by nc_object_dealloc: no
- * other class may have a layout or an end of its own, but what class statements add. And its order
- * must be the native one. */
+/* Check that objects of a class can have fields before them and use nc_object_dealloc. No base may
+ * add its own layout or deallocator, except additions by class statements. The MRO must be the
+ * native one. */
 NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
 {
     size_t part = 0;
@@ -80,7 +80,7 @@ NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
     return 0;
 }
 
-/* Makes CPython ask us for the objects of a new type, and tell us of their end. */
+/* Install our allocator and deallocator in a new type. */
 NC_STATIC void nc_type_take_over(PyTypeObject *type)
 {
     if (type->tp_alloc != nc_object_alloc) {
@@ -91,8 +91,8 @@ NC_STATIC void nc_type_take_over(PyTypeObject *type)
     }
 }
 
-/* Whether the collector asks nc_object_traverse for the type of a type's objects: CPython goes
- * along tp_base, where a plain class with __slots__ may stand. */
+/* Return whether CPython's traversal of a type's objects reaches nc_object_traverse. It follows
+ * tp_base, which may be a plain class with __slots__. */
 NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
 {
     while (type != NULL && type->tp_traverse != nc_object_traverse) {
@@ -101,7 +101,7 @@ NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
     return type != NULL;
 }
 
-/* mro(): CPython asks before it runs any Python code that knows of the new class. */
+/* mro(): CPython calls it before any Python code can see the new class. */
 NC_STATIC PyObject *nc_objecttype_mro(PyObject *object, PyObject *none)
 {
     PyTypeObject *type = (PyTypeObject *)(void *)object;
@@ -155,7 +155,7 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     PyType_Modified(type);
     cls->type = type;
     cls->after = (size_t)type->tp_basicsize;
-    /* The type's from here on; whatever has the capsule cannot use it again. */
+    /* The type owns it from here on. Nobody can use the capsule again. */
     (void)PyCapsule_SetDestructor(capsule, NULL);
     (void)PyCapsule_SetName(capsule, NULL);
     *nc_type_class_place(type) = cls;
@@ -180,7 +180,7 @@ end:
     return made;
 }
 
-/* Names that native code finds in a class are what they were when it was made. */
+/* Refuse to change names that native code looks up in a class. */
 NC_STATIC int nc_objecttype_setattro(PyObject *object, PyObject *name, PyObject *value)
 {
     const NcClass *cls = nc_type_class((PyTypeObject *)(void *)object);
@@ -233,7 +233,7 @@ NC_STATIC void nc_objecttype_dealloc(PyObject *object)
     nc_class_free(cls);
 }
 
-/* __sizeof__(): the whole block. */
+/* __sizeof__(): return the size of the whole block. */
 NC_STATIC PyObject *nc_object_sizeof(PyObject *self, PyObject *none)
 {
     (void)none;
@@ -242,7 +242,7 @@ NC_STATIC PyObject *nc_object_sizeof(PyObject *self, PyObject *none)
                : PyLong_FromSsize_t(Py_TYPE(self)->tp_basicsize);
 }
 
-/* The metaclass of this copy, made ready; NULL with an exception. */
+/* Return this copy's metaclass, readied, or NULL with an exception. */
 NC_STATIC PyTypeObject *nc_objecttype_bundled(void)
 {
     static PyTypeObject metatype;
@@ -266,7 +266,7 @@ NC_STATIC PyTypeObject *nc_objecttype_bundled(void)
     return PyType_Ready(&metatype) < 0 ? NULL : &metatype;
 }
 
-/* The root class, nativecall.NativeObject. */
+/* Create the root class, nativecall.NativeObject. */
 NC_STATIC PyTypeObject *nc_object_root(void)
 {
     static PyMethodDef size_of = {"__sizeof__", nc_object_sizeof, METH_NOARGS,
@@ -278,7 +278,7 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     PyObject *root = space != NULL ? PyObject_CallFunction((PyObject *)nc_objects->metatype, "s()O",
                                                            "NativeObject", space)
                                    : NULL;
-    /* Its signature, and that of classes below, stays where inspect.signature finds it. */
+    /* The signatures of the root and its subclasses stay visible to inspect.signature. */
     PyObject *doc =
         PyUnicode_FromString("An object that Python and threads without the GIL share.\n\nSubclass "
                              "it, with nativecall.field and nativecall.method in the class body.");
@@ -290,7 +290,7 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     return (PyTypeObject *)(void *)root;
 }
 
-/* Publishes this copy: 0, or -1 with an exception. */
+/* Publish this copy. Return 0, or -1 with an exception. */
 NC_STATIC int nc_objects_publish(PyObject *module)
 {
     static NcObjects shared;
@@ -317,8 +317,8 @@ NC_STATIC int nc_objects_publish(PyObject *module)
     return status;
 }
 
-/* Finds what this process shares of native objects, or publishes this copy's. 0, or -1 with
- * ImportError: another version's, or a build of CPython without the GIL. Idempotent. */
+/* Find the process's shared data of native objects, or publish this copy's. Return 0, or -1 with
+ * ImportError for another version or a free-threaded CPython. Idempotent. */
 NC_STATIC int nc_objects_import(void)
 {
     PyObject *module = NULL;

@@ -1,9 +1,9 @@
-/* nativecall/detail/promotion.h: which C types hold every value of which others, and how one
- * becomes the other.
+/* nativecall/detail/promotion.h: which C types can hold every value of another, and how values are
+ * converted.
  *
- * Idea:       a promotion loses nothing: an integer goes to one with at least its digits, and its
- *             sign; to a float whose mantissa has them; a real number to a complex one; a pointer
- *             to `void *` and back. int64 and double hold numbers that the other does not.
+ * Idea:       a promotion is exact. An integer is promoted to an integer with at least its digits
+ *             and its sign, or to a float whose mantissa has them; a real number to a complex; a
+ *             pointer to `void *` and back. int64 and double do not promote to each other.
  *
  * Threads:    pure functions.
  * Errors:     NC_E_RANGE, NC_E_MISSING, and those of nc_signature_open.
@@ -19,20 +19,20 @@ NC_C_BEGIN
 
 #define NC_CALL_MAX_ARGUMENTS 32
 
-/* A type that a call can pass. */
+/* A type that calls can pass. */
 typedef struct {
     int kind;         /* NC_KIND_* */
-    char code;        /* of a scalar its letter, of a complex number its parts' */
+    char code;        /* a scalar's letter, or that of a complex number's parts */
     size_t size;      /* bytes */
-    const char *text; /* canonical, not zero-terminated; as long as the signature is */
+    const char *text; /* canonical, not NUL-terminated; points into the signature */
     size_t length;
 } NcCallType;
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* The types of a canonical signature, the result first, and the number of arguments, of at most
- * NC_CALL_MAX_ARGUMENTS. NC_OK; NC_E_RANGE: there are more; NC_E_MISSING: one of them is a struct,
- * a view or a complex long double, or the function is variadic. */
+/* Store the types of a canonical signature, result first, and the number of arguments. NC_E_RANGE:
+ * there are more than NC_CALL_MAX_ARGUMENTS. NC_E_MISSING: a type is a struct, a view or a complex
+ * long double, or the function is variadic. */
 NC_STATIC int nc_call_types(const char *signature, NcCallType *types, size_t *count)
 {
     NcSignatureCursor cursor;
@@ -65,7 +65,8 @@ NC_STATIC_INLINE int nc_call_is_integer(const NcCallType *type)
     return type->kind == NC_KIND_INT || type->kind == NC_KIND_BOOL;
 }
 
-/* How much wider `to` is, 0 for the same type; -1 when it does not hold every value of `from`. */
+/* Return how much wider `to` is than `from` (0: the same type), or -1 if it cannot hold every
+ * value. */
 NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
 {
     int least, most;
@@ -85,18 +86,18 @@ NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
         to->kind > NC_KIND_COMPLEX || from->kind > to->kind || digits < 0 || most < least) {
         return -1;
     }
-    /* A negative number fits no unsigned one. */
+    /* Unsigned types cannot hold negative numbers. */
     if (to->kind == NC_KIND_INT && from->kind == NC_KIND_INT && nc_scalar_is_signed(from->code) &&
         !nc_scalar_is_signed(to->code)) {
         return -1;
     }
-    /* Integers, floats and complex numbers are further apart than any width. */
+    /* A change of kind (integer, float, complex) outweighs any difference in width. */
     return 1 + digits + 256 * (to->kind - from->kind);
 }
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* A value of a type as one of the same or a wider type (nc_call_widening). */
+/* Convert a value to the same or a wider type (nc_call_widening). */
 NC_NOINLINE void nc_call_widen(const NcCallType *from, const void *in, const NcCallType *to,
                                void *out)
 {

@@ -1,9 +1,10 @@
-/* nativecall/detail/prototype.h: the signature of a C declaration, "double (int, double *)".
+/* nativecall/detail/prototype.h: converts a C declaration, "double (int, double *)", to a
+ * signature.
  *
- * Idea:    the names of capsules, and what a C programmer writes, as the canonical text that call
- *          tables have. Known are numbers, the usual names of integers, PyObject *, and pointers; a
- *          pointer to a type that is not known is P. Names of parameters are skipped. Refused are
- *          functions as parameters, structs by value and `...`.
+ * Idea:    parses capsule names and other C declarations into the canonical text used by call
+ *          tables. Accepts number types, the usual integer typedefs, PyObject * and pointers; a
+ *          pointer to an unknown type is P. Skips parameter names. Refuses function parameters,
+ *          structs by value and `...`.
  * Threads: pure functions. */
 #ifndef NATIVECALL_PROTOTYPE_H
 #define NATIVECALL_PROTOTYPE_H
@@ -16,8 +17,8 @@ NC_C_BEGIN
 
 #define NC_PROTOTYPE_UNKNOWN '@'
 
-/* What a type is that had the code `code` before a further word; 0: the word belongs to no type.
- * Groups of three: the two codes and the code of both. */
+/* Return the code of a type with code `code` after one more word; 0 if the word cannot follow. The
+ * groups of three are: the two codes, then the combined code. */
 NC_COLD char nc_prototype_both(char code, char word)
 {
     const char *group =
@@ -30,15 +31,15 @@ NC_COLD char nc_prototype_both(char code, char word)
     return code == '\0' && word != '-' ? word : '\0';
 }
 
-/* Skips blanks; the length of the word there, 0: none. */
+/* Skip blanks. Return the length of the next word, or 0. */
 NC_COLD size_t nc_prototype_word(const char **at)
 {
     *at += strspn(*at, " \t\n");
     return strspn(*at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 }
 
-/* The code of a word: 'Z' and 'z' are complex numbers, 'C' makes one of a float, '-' is of a word
- * that says nothing; NC_PROTOTYPE_UNKNOWN for others. */
+/* Return the code of a word: 'Z' and 'z' are complex types, 'C' makes a float complex, '-' is
+ * ignored. Return NC_PROTOTYPE_UNKNOWN for other words. */
 NC_COLD char nc_prototype_code(const char *word, size_t length)
 {
     static const char known[] =
@@ -55,8 +56,8 @@ NC_COLD char nc_prototype_code(const char *word, size_t length)
     return NC_PROTOTYPE_UNKNOWN;
 }
 
-/* Reads a type, with the name behind it if there is one, and writes its code. NC_OK, or NC_E_FORMAT
- * for one that no signature has. */
+/* Read a type and the optional name after it, and write its code. Return NC_OK, or NC_E_FORMAT if
+ * signatures cannot express it. */
 NC_COLD int nc_prototype_type(const char **at, char **out)
 {
     size_t stars = 0, length;
@@ -96,8 +97,8 @@ NC_COLD int nc_prototype_type(const char **at, char **out)
     return NC_OK;
 }
 
-/* The canonical signature of a declaration; `out` has as many bytes as `text`, its end included.
- * NC_OK, or NC_E_FORMAT for what is no declaration of a function, or one that is not known here. */
+/* Write the canonical signature of a declaration. `out` needs strlen(text) + 1 bytes. Return NC_OK,
+ * or NC_E_FORMAT if `text` is no function declaration or has unsupported types. */
 NC_COLD int nc_prototype_signature(const char *text, char *out)
 {
     char *first;

@@ -1,4 +1,4 @@
-/* nativecall/detail/registercall.h: calls a C function whose signature is known at run time only.
+/* nativecall/detail/registercall.h: calls a C function whose signature is known only at run time.
  *
  *     NcRegisterCall how;
  *     if (nc_registercall_prepare("d:id", 4, &how) == NC_OK) {
@@ -6,22 +6,21 @@
  *         nc_registercall(&how, function, &y, args);
  *     }
  *
- * Idea:       System V x86-64 and AAPCS64 assign integers and floats to two rows of registers,
- *             each in the order of the arguments, whatever stands between them, and the rest to
- *             8-byte words of the stack, in order. So one C type of function reaches every
- *             signature of scalars: it fills all registers of both rows, and enough words of the
- *             stack. A callee does not look at registers and words that are not its arguments'.
- *             No code is generated, and nothing but this header is needed.
+ * Idea:       System V x86-64 and AAPCS64 assign integers to one set of registers and floats to
+ *             another, each in argument order. The rest go on the stack in order, in 8-byte words.
+ *             So a single C function type can call all scalar signatures: it fills all registers of
+ *             both sets and enough stack words. A callee ignores registers and words that are not
+ *             its arguments. This generates no code and needs only this header.
  *
- * Takes:      canonical signatures of integers, floats, complex numbers, pointers and objects, as
- *             far as they fit NC_REGISTERCALL_STACK words of the stack. Structs by value, views,
- *             and variadic functions are NC_E_MISSING; so are AAPCS64's long double, which fills
- *             a register of 16 bytes, what needs the stack on macOS, where words of it are shared,
- *             and everything on other platforms. Then dynamiccall.h goes another way.
+ * Accepts:    canonical signatures of integers, floats, complex numbers, pointers and objects, up
+ *             to NC_REGISTERCALL_STACK stack words. NC_E_MISSING: structs by value, views, variadic
+ *             functions; long double on AAPCS64, which fills a 16-byte register; stack arguments on
+ *             macOS, where they share words; all signatures on other platforms. dynamiccall.h then
+ *             uses another way.
  *
- * Threads:    pure functions, but for what the callee does. No GIL.
+ * Threads:    pure functions, except for the callee. No GIL needed.
  * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.
- * Ownership:  nothing is allocated; an NcRegisterCall keeps no pointer to its text.
+ * Ownership:  nothing is allocated; an NcRegisterCall does not point to its text.
  * Source:     System V ABI, AMD64 supplement, 3.2.3; Procedure Call Standard for the Arm 64-bit
  *             Architecture, 6.8. */
 #ifndef NATIVECALL_REGISTERCALL_H
@@ -56,22 +55,22 @@ NC_C_BEGIN
 #define NC_REGISTERCALL_WORDS                                                                      \
     (NC_REGISTERCALL_INTS + NC_REGISTERCALL_FLOATS + NC_REGISTERCALL_STACK)
 
-/* Where one part of an argument goes: part of a complex number, else the whole. */
+/* The location of an argument, or of one part of a complex number. */
 typedef struct {
     unsigned char argument; /* its index */
-    unsigned char from;     /* bytes into the argument */
-    unsigned char size;     /* bytes there: 1, 2, 4 or 8 */
+    unsigned char from;     /* byte offset in the argument */
+    unsigned char size;     /* bytes: 1, 2, 4 or 8 */
     unsigned char is_signed;
-    unsigned char word; /* index in the row of all words: integers, floats, stack */
+    unsigned char word; /* index among all words: integers, floats, stack */
 } NcRegisterPart;
 
 /* How to call functions of one signature. */
 typedef struct {
     size_t parts;        /* in use */
-    size_t stack;        /* words of the stack in use */
-    char result;         /* 'v', 'i' integer, 'f' one float register, 'p' two of them, 'g' */
+    size_t stack;        /* stack words in use */
+    char result;         /* as returned by nc_registercall_row */
     unsigned char size;  /* bytes of the result, or of one of its two registers */
-    unsigned char count; /* of fixed arguments */
+    unsigned char count; /* fixed arguments */
     NcRegisterPart part[NC_REGISTERCALL_WORDS];
 } NcRegisterCall;
 
@@ -82,7 +81,8 @@ typedef struct {
     size_t floats;
 } NcRegistersUsed;
 
-/* Places `count` parts of equal size in one row or, where they do not fit, on the stack. */
+/* Place `count` parts of equal size in registers of one kind or, if they do not fit, on the
+ * stack. */
 NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, size_t argument,
                                     const NcSignatureType *type, int is_float, size_t count,
                                     size_t size)
@@ -95,12 +95,12 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
     if (!in_registers) {
         const size_t bytes = count * size;
         if (NC_REGISTERCALL_AAPCS64) {
-            *next = all; /* nothing later goes into what is left */
+            *next = all; /* the remaining registers stay unused */
         }
         if (type->code == 'g' && how->stack % 2 != 0) {
             how->stack++; /* long double is aligned to 16 bytes */
         }
-        /* What shares one word in memory: a complex number of two floats. */
+        /* A complex number of two floats shares one word in memory. */
         if (bytes <= 8) {
             size = bytes;
             count = 1;
@@ -126,8 +126,9 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
     return NC_OK;
 }
 
-/* What a value of a type travels in: 'i' an integer register, 'f' a floating one, 'p' two of them,
- * 'g' x87's 80 bits, in memory unless they are a result; 'v' nothing; 0: this header cannot. */
+/* Return how a type is passed: 'i' in an integer register, 'f' in a float register, 'p' in two
+ * float registers, 'g' as an x87 80-bit float (in memory, except as a result), 'v' not at all; 0:
+ * unsupported. */
 NC_STATIC char nc_registercall_row(const NcSignatureType *type)
 {
     switch (type->kind) {
@@ -166,7 +167,7 @@ NC_STATIC int nc_registercall_result(NcRegisterCall *how, const NcSignatureType 
     return how->result != 0 ? NC_OK : NC_E_MISSING;
 }
 
-/* How to call functions of a canonical signature. NC_E_MISSING: this header cannot. */
+/* Prepare calls of functions with a canonical signature. NC_E_MISSING: unsupported. */
 NC_STATIC int nc_registercall_prepare(const char *signature, size_t length, NcRegisterCall *how)
 {
     NcRegistersUsed used = {0, 0};
@@ -198,7 +199,7 @@ NC_STATIC int nc_registercall_prepare(const char *signature, size_t length, NcRe
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/* All words of a call. Floats stand in theirs as bits. */
+/* All words of a call. Floats are stored as their bits. */
 typedef struct {
     uint64_t word[NC_REGISTERCALL_WORDS];
 } NcRegisters;
@@ -232,7 +233,7 @@ typedef struct {
         nc_registers_double(all, 6), nc_registers_double(all, 7)
 #define NC_RC_AT (NC_REGISTERCALL_INTS + NC_REGISTERCALL_FLOATS)
 
-/* Sanitizers may take a call by another type than the function's for a mistake. */
+/* Sanitizers may report the deliberate call through a different function type. */
 #if defined(__clang__)
 #define NC_RC_DELIBERATE __attribute__((no_sanitize("undefined")))
 #else
@@ -273,7 +274,8 @@ NC_RC_DEFINE(nc_registercall_long_double, long double)
 #undef NC_RC_DEFINE
 #undef NC_RC_STACK
 
-/* An argument's part as a word: integers extended, which both ABIs allow and callers rely on. */
+/* Load an argument's part as a word. Integers are extended, which both ABIs allow and some callees
+ * rely on. */
 NC_STATIC_INLINE uint64_t nc_registercall_load(const NcRegisterPart *part, const void *argument)
 {
     const char *at = (const char *)argument + part->from;
@@ -286,8 +288,8 @@ NC_STATIC_INLINE uint64_t nc_registercall_load(const NcRegisterPart *part, const
     return word;
 }
 
-/* Calls a function, of the signature that was prepared for. args[i] points to the i-th argument's
- * value, result to memory of the result's type; it is NULL where there is none, or none wanted. */
+/* Call a function of the prepared signature. args[i] points to the i-th argument, and `result` to
+ * memory for the result. Pass NULL if there is no result or you do not want it. */
 NC_NOINLINE NC_OPAQUE void nc_registercall(const NcRegisterCall *how, void *function, void *result,
                                            const void *const *args)
 {

@@ -1,21 +1,21 @@
-/* nativecall/detail/values.h: C values as Python objects and back, and the words for C types in
- * macros.
+/* nativecall/detail/values.h: converts C values to Python objects and back, and defines the type
+ * words for macros.
  *
- * The macros of dispatch.h take a signature as words, `double, (double, size)`. The words for types
- * are those of the table below: double float longdouble, int unsigned long ulong longlong ulonglong
- * short ushort schar uchar, boolean, size ssize, int8 ... uint64, complex64 complex128 (C only),
- * pointer (an integer in Python, None for NULL), failure (the last argument only, `int *`: where
- * NC_ERRORS_ARGUMENT shows; not passed to Python), and nothing: a result, or, as C's (void), the
- * only word for arguments that are none. A word of your own:
+ * The macros of dispatch.h take a signature as words, `double, (double, size)`. The table below
+ * defines the words: double float longdouble, int unsigned long ulong longlong ulonglong short
+ * ushort schar uchar, boolean, size ssize, int8 ... uint64, complex64 complex128 (C only), pointer
+ * (an int in Python, None for NULL). `failure` is the `int *` of NC_ERRORS_ARGUMENT: only as the
+ * last argument, and not passed to Python. `nothing` is a void result, or (nothing) an empty
+ * argument list. To define your own word:
  *
  *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)    canonical
  *
  *     static PyObject *box_point(struct point value);             new reference, or NULL
  *     static int unbox_point(PyObject *result, struct point *out); 0, or -1 with an exception
  *
- * Numbers follow the package's rules: floats take what has __float__, integers what has __index__,
- * booleans anything. What does not fit is OverflowError: an integer out of range, a finite number
- * that would be an infinite float. All functions here need the GIL. */
+ * Numbers follow the package's rules: floats accept objects with __float__, integers objects with
+ * __index__, booleans any object. An integer out of range raises OverflowError, and so does a
+ * finite number that would become an infinite float. All functions need the GIL. */
 #ifndef NATIVECALL_VALUES_H
 #define NATIVECALL_VALUES_H
 
@@ -46,13 +46,13 @@ NC_COLD int nc_longdouble_overflow(void)
     return 1;
 }
 
-/* Whether a finite number became an infinite one. */
+/* Return whether a finite number became infinite. */
 NC_STATIC_INLINE int nc_overflows(long double number, double narrowed)
 {
     return (narrowed < -DBL_MAX || narrowed > DBL_MAX) && number >= -LDBL_MAX && number <= LDBL_MAX;
 }
 
-/* Whether a finite number is out of range for a Python float; then with OverflowError. */
+/* Return whether a finite number is out of range for a Python float, with OverflowError set. */
 NC_STATIC_INLINE int nc_longdouble_escapes(long double value)
 {
     return NC_UNLIKELY(nc_overflows(value, (double)value)) && nc_longdouble_overflow();
@@ -105,7 +105,7 @@ NC_STATIC_INLINE int nc_unbox_pointer(PyObject *result, void **out)
     return *out == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Raises OverflowError, also in place of another one. -1. */
+/* Raise OverflowError, replacing another OverflowError. Return -1. */
 NC_COLD int nc_unbox_overflow(PyObject *result, const char *name)
 {
     if (PyErr_Occurred()) {
@@ -116,7 +116,7 @@ NC_COLD int nc_unbox_overflow(PyObject *result, const char *name)
     }
     PyErr_Format(PyExc_OverflowError, "the result %R does not fit in '%s'", result, name);
     if (PyErr_ExceptionMatches(PyExc_ValueError)) {
-        /* Python writes no integer of more than some thousand digits. */
+        /* Python refuses to format integers of several thousand digits. */
         PyErr_Format(PyExc_OverflowError, "the result does not fit in '%s'", name);
     }
     return -1;
@@ -131,8 +131,8 @@ NC_STATIC_INLINE int nc_unbox_float(PyObject *result, float *out)
                                                           : status;
 }
 
-/* The bits of an integer from min to max; the type is signed if min is below 0. 0, or -1 with an
- * exception. */
+/* Store the bits of an integer from min to max; the type is signed if min is negative. Return 0, or
+ * -1 with an exception. */
 NC_STATIC int nc_integer(PyObject *result, long long min, unsigned long long max, const char *name,
                          unsigned long long *out)
 {
@@ -191,7 +191,7 @@ NC_UNBOX_INTEGER(uint64, uint64_t, 0, UINT64_MAX)
 #undef NC_UNBOX_INTEGER
 
 #if !defined(__cplusplus) && !defined(NC_MSVC)
-/* A complex number and an array of its two parts have one representation. */
+/* A complex number is represented like an array of its two parts. */
 #define NC_BOX_COMPLEX(word, type, part)                                                           \
     NC_STATIC_INLINE PyObject *nc_box_##word(type value)                                           \
     {                                                                                              \
@@ -220,9 +220,9 @@ NC_BOX_COMPLEX(complex128, double _Complex, double)
 
 #define NC_BOXED_MAX_ARGUMENTS 8
 
-/* Drops the arguments, values[1] to values[count] ([0] is vectorcall's to use), after the call,
- * which is made if they are the whole of them: a new reference, or NULL with an exception, which is
- * set already where an argument could not be boxed. */
+/* Call `callable` if all arguments were converted (`whole`), then release values[1] to
+ * values[count] (values[0] is reserved for vectorcall). Return a new reference, or NULL with an
+ * exception, which is already set if an argument could not be converted. */
 NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t count, int whole)
 {
     PyObject *result = NULL;
@@ -239,7 +239,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 
 /* ---- the table of types ---------------------------------------------------------------------- */
 
-/* The canonical codes of types that are not as wide on every platform. */
+/* The canonical codes of types whose width depends on the platform. */
 #if LONG_MAX == INT64_MAX
 #define NC_CODE_long "q"
 #define NC_CODE_ulong "Q"
@@ -260,7 +260,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_CODE_longdouble "g"
 #endif
 
-/* C type, its storage, whether a result is a value, code, box, unbox, whether Python gets it. */
+/* C type, storage type, whether a result is a value, code, box, unbox, whether passed to Python. */
 #define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_PYTHON_GETS
 
 #define NC_TYPE_double NC_TYPE(double, "d", PyFloat_FromDouble, nc_unbox_double)
@@ -296,7 +296,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_TYPE_nothing void, char, NOTHING, "v", nc_box_none, nc_unbox_nothing, NC_PYTHON_NOTHING
 #define NC_TYPE_failure int *, int *, VALUE, "&i", nc_box_none, nc_unbox_none, NC_PYTHON_NOT
 
-/* ---- the macros' workings -------------------------------------------------------------------- */
+/* ---- implementation of the macros ------------------------------------------------------------ */
 
 #define NC_LIST(...) __VA_ARGS__
 
@@ -310,7 +310,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_PICK(what, ...) NC_EXPAND(NC_PICK_##what##_(__VA_ARGS__, ~))
 #define NC_OF(what, word) NC_EXPAND(NC_PICK(what, NC_TYPE_##word))
 
-/* m(index, word) for each, with nothing or a comma between: what s() is. */
+/* m(index, word) for each word, separated by s(): nothing or a comma. */
 #define NC_EACH_1(m, s, a) m(0, a)
 #define NC_EACH_2(m, s, a, b) NC_EACH_1(m, s, a) s() m(1, b)
 #define NC_EACH_3(m, s, a, b, c) NC_EACH_2(m, s, a, b) s() m(2, c)
@@ -326,7 +326,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_EACH(m, ...) NC_EACH_OF(m, NC_S_NOTHING, __VA_ARGS__)
 #define NC_COMMA(m, ...) NC_EACH_OF(m, NC_S_COMMA, __VA_ARGS__)
 
-/* `*out = call`, also of what gives nothing. */
+/* `*out = call`, or only `call` for `nothing`. */
 #define NC_STORE(word, out, call) NC_PASTE(NC_STORE_, NC_OF(RESULT, word))(out, call)
 #define NC_STORE_VALUE(out, call) (*(out) = (call))
 #define NC_STORE_NOTHING(out, call) ((void)(out), (call))
@@ -334,8 +334,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_GIVES_VALUE 1
 #define NC_GIVES_NOTHING 0
 
-/* Text that stands for an argument; none does for `nothing`. MORE_ is for what other arguments
- * precede. */
+/* Expand to text for an argument, but to none for `nothing`. MORE_ adds a leading comma. */
 #define NC_IF(word, text) NC_PASTE(NC_IF_, NC_OF(RESULT, word))(text)
 #define NC_IF_VALUE(text) text
 #define NC_IF_NOTHING(text)
@@ -365,7 +364,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_PYTHON_NOT_BOX(box, value) (void)value;
 #define NC_PYTHON_NOTHING_BOX(box, value)
 
-/* Boxes the arguments, calls, unboxes the result. */
+/* Define name_call: box the arguments, call, unbox the result. */
 #define NC_BOXED_CALL(name, result, words)                                                         \
     NC_STATIC int name##_call(PyObject *nc_callable,                                               \
                               NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))        \
