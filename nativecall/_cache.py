@@ -224,7 +224,7 @@ class Cache:
                 raise
             return
         self._written += size
-        # The first check bounds what earlier processes left; later ones, what this one adds.
+        # The first check bounds the files of earlier processes; later ones bound this one's.
         if not self._trimmed or self._written > self.bound // 16:
             self._trimmed = True
             self._written = 0

@@ -1,3 +1,3 @@
-"""The version of the package, for what stands below the package itself."""
+"""The version of the package, importable by modules below the package itself."""
 
 __version__ = "0.1.0"

@@ -74,9 +74,9 @@ class Entry(_Row):
     owner : object
         The object that keeps the function alive, or None.
     trampoline : str
-        How Python calls the function: ``"ahead of time"`` by compiled code for such signatures,
-        ``"plan"`` by the call plan of the signature, or ``"python"`` if calls are traced or the
-        processor's ABI is unknown.
+        How Python calls the function. ``"ahead of time"``: by compiled code for such signatures.
+        ``"plan"``: by the call plan of the signature. ``"python"``: by Python code, if calls are
+        traced or the processor's ABI is unknown.
     order : str
         The memory layout of arrays, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
     encoding : str or None

@@ -90,7 +90,7 @@ def wrap(
         (``const wchar_t *`` and the like) need it only in those functions.
     check : callable, optional
         Called with each result, this callable and the tuple of its arguments. The call from Python
-        returns its result, or raises its exception. Native callers do not run it.
+        returns what `check` returns, and raises its exceptions. Native callers do not run it.
     fortran : bool, optional
         Whether the function is a Fortran procedure, which takes everything by reference. Calls from
         Python may then pass a number for a pointer to a number. To get a value that the procedure
@@ -120,8 +120,8 @@ def wrap(
     Returns
     -------
     NativeCallable
-        Without other arguments, a native callable is returned itself, as are the one behind a
-        built-in view and the one that a registered object stands for.
+        A native callable is returned itself if nothing else is given. So is the one behind a
+        built-in view or a registered object.
 
     Raises
     ------

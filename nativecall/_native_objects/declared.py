@@ -190,8 +190,8 @@ def method(
     Parameters
     ----------
     target : object, optional
-        A target of `wrap` (an address, a native callable, a Numba cfunc or jitted function), or a
-        Python function, which native code calls by taking the GIL. Without a target, the method is
+        A target of `wrap`: an address, a native callable, a Numba cfunc or jitted function. Or a
+        Python function; native code that calls it takes the GIL. Without a target, the method is
         abstract: the class cannot have objects, and subclasses define the method. A single string
         is the signature, for use as a decorator: ``@nc.method("d:&v")``.
     signature : str or Signature, optional

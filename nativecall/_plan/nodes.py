@@ -1,9 +1,9 @@
 """Conversion plans: how a function of one C signature calls one of another, as plain values.
 
-A `Plan` describes each argument of the function as a `Node`, the checks before and after the call,
-the destination of results, and the error conventions of both sides. It is immutable, without native
-code or addresses. `rules` creates plans. conversion.py translates them for the core and generated
-code. `messages` creates the exception for a failed step.
+A `Plan` describes each argument of the function as a `Node`. It lists the checks before and after
+the call, the destination of results, and the error conventions of both sides. It is immutable,
+without native code or addresses. `rules` creates plans. conversion.py translates them for the core
+and generated code. `messages` creates the exception for a failed step.
 """
 
 from __future__ import annotations

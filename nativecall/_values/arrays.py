@@ -55,8 +55,8 @@ def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found 
     Raises
     ------
     TypeError, ValueError, BufferError
-        If C code cannot read the memory of the array. The message names the type `text`, which is
-        called a `what`.
+        If C code cannot read the memory of the array. The message names the wanted type `text` and
+        its kind `what`.
     """
     try:
         return _memory(value)

@@ -122,9 +122,9 @@ class Convention(
         return _RELATIONS[self.relation](result, self.value)
 
     def failure(self, name: str, result: object, code: int) -> Exception | None:
-        """The exception for what a call of `name` returned, or for its code; None for no failure.
+        """Return the exception for a call's result or code; None if it did not fail.
 
-        An exception that was set needs nothing here: the call itself raises it.
+        If the function set a Python exception, the call itself raises it.
         """
         if not self.failed(result, code):
             return None

@@ -49,7 +49,7 @@ def with_lengths(signature: Signature) -> Signature:
 
 
 def with_wide_lengths(signature: Signature) -> Signature:
-    """Like `with_lengths`, but only integers of the size of `size_t` count as lengths."""
+    """Return the same as `with_lengths`, but count only integers of `size_t`'s size as lengths."""
     last = signature.args[len(signature.args) - len(lengths(signature)) :]
     has = last and all([arg.size == _SIZE.size for arg in last])
     return signature if has else _extended(signature)

@@ -512,7 +512,7 @@ _MOST_SHOWN = 16  # items of an array in its repr
 
 
 class Record(_ext.RecordBase):
-    """A mutable value of a C struct or union, in C memory of its own.
+    """A mutable value of a C struct or union, with its own C memory.
 
     Calls return structs as Records, and Python functions called from C get them as Records. You can
     pass a Record for its struct or for a pointer to it. Read and assign fields by name or by index;
