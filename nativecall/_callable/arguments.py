@@ -65,7 +65,7 @@ class _Shown(namedtuple("_Shown", ["cif", "index"])):
 
     __slots__ = ()
     cif: CallInterface | None
-    index: int  # not what tuples have by this name
+    index: int  # a field, not the method of tuples
 
     def __bool__(self) -> bool:
         return self.cif is not None and self.cif.signature.in_c
@@ -132,7 +132,7 @@ def pointer_argument(
         return found.address, found.owner
     if isinstance(ctype, Handle) and ctype.opaque:
         hint = ""
-        if ctype.name.startswith("struct __pyx_obj_"):  # of a class of Cython's
+        if ctype.name.startswith("struct __pyx_obj_"):  # the struct of a Cython class
             hint = "; a signature that has 'O' for it takes objects, of whatever class"
         raise TypeError(
             f"{who} must be a {(not hint and shown) or f'{ctype.name} *'!r}: a cffi or ctypes "

@@ -135,7 +135,7 @@ class NativeCallable(_ext.CallableBase):
                 raise TypeError("'signature' must be None when 'target' maps signatures to targets")
             refuse_names(target)
             found = [resolve(one, text, options) for text, one in target.items()]
-            if not found:  # whatever `len` says
+            if not found:  # `len` of a mapping may be wrong
                 raise ValueError("'target' must map at least one signature to a target")
             refuse_duplicates(found)
         elif signature is None and (known := foreign.signatures(target)) is not None:

@@ -171,7 +171,7 @@ def refuse_names(target: Mapping[Foreign, object]) -> None:
         is_name = isinstance(key, str) and key.partition("[")[0].isidentifier()  # "name[double]"
         if not is_name or type(one).__name__ != "PyCapsule":
             return
-    if rows:  # whatever `len` says
+    if rows:  # `len` of a mapping may be wrong
         raise TypeError(
             "'target' must map signatures to targets (got a mapping from names to capsules, as "
             "'__pyx_capi__' is); nativecall.wrap(module, 'name') takes one function"

@@ -35,7 +35,7 @@ def keep_for_good() -> bool:
 
 
 def _hold() -> None:
-    for lock in locks:  # the second comes while the first is held
+    for lock in locks:  # llvmlite's lock may be added while the first is held
         # During shutdown, a thread that Python ended may hold the lock for good.
         if lock.acquire(blocking=not is_finalizing()):
             _held.append(lock)

@@ -242,7 +242,7 @@ def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> Loop
             f"it returns {len(results)} numbers, and {wanted.text!r} has "
             f"{len(wanted.outputs)} outputs"
         )
-    # The function's own result comes first, as from calls.
+    # The function's own result comes first, as in calls.
     if any(wanted.outputs[: len(results)]):
         raise one.refusal(f"its result is a number, and the output of {wanted.text!r} is none")
     written = _written(one, args, len(wanted.outputs) - len(results), wanted)

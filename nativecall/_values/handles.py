@@ -93,7 +93,7 @@ class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
     then: Check | None
     owns: tuple[object, ...] | None
     ends: str | None
-    index: int  # not what tuples have by this name
+    index: int  # a field, not the method of tuples
 
     def __call__(
         self, result: object, function: Callable[..., object], values: tuple[object, ...]

@@ -49,7 +49,7 @@ class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(Fal
     """
 
     __slots__ = ()
-    index: int  # not what tuples have by this name
+    index: int  # a field, not the method of tuples
     given: bool
     length: int | None
     sized: int | None

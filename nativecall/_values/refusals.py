@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _DTYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
 _DTYPES |= {"q": "int64", "Q": "uint64", "f": "float32", "d": "float64"}
 _DTYPES |= {"z": "complex64", "Z": "complex128"}
-#: NumPy kinds, each of which converts to the later ones without loss. Conversion to an earlier one
-#: drops fractions or imaginary parts. Signed and unsigned integers count as equal.
+#: NumPy kinds, from narrow to wide. Conversion to an earlier one drops fractions or imaginary
+#: parts. Signed and unsigned integers count as equal.
 _KINDS = "buifc"
 
 
