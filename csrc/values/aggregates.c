@@ -1,6 +1,5 @@
-/* csrc/values/aggregates.c: structs and strided views, as calls need them. Guarantees: on
- * failure an exception is set that names the argument and the callable, and nothing is left
- * exported. */
+/* csrc/values/aggregates.c: converts structs and strided views for calls. Guarantees: on failure,
+ * the exception names the argument and the callable, and no buffer stays exported. */
 #include "aggregates.h"
 
 #include "core/cffipointer.h"
@@ -66,7 +65,7 @@ int nc_store_argument(NcCallInterface *cif, PyObject *name, Py_ssize_t index, Py
 
 /* ---- strided views --------------------------------------------------------------------------- */
 
-/* Whether C may access every element as what it is. */
+/* Return whether every element is aligned for its C type. */
 static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t alignment)
 {
     uintptr_t places = (uintptr_t)words[0];
@@ -111,6 +110,6 @@ int nc_convert_view(const NcCallInterface *cif, PyObject *name, Py_ssize_t index
         }
         PyBuffer_Release(&owner->buffer);
     }
-    /* What is rarer, and every message, is nativecall/_values/storage.py's. */
+    /* nativecall/_values/storage.py handles rarer cases and all messages. */
     return nc_store_argument(cif, name, index, value, &owner->address, owner);
 }

@@ -1,5 +1,4 @@
-/* csrc/values/buffers.c: what an exported buffer holds, and whether its memory moved; buffers.h has
- * more. */
+/* csrc/values/buffers.c: implements buffers.h. */
 #include "buffers.h"
 
 #include "platform/compat.h"
@@ -59,7 +58,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
         NC_INTEGERS(SIGN)
     case 'c':
         return 'b';
-    case 'u': /* what ctypes calls wchar_t: of many, text, and one is no number */
+    case 'u': /* ctypes' wchar_t: an array is text, and a single one is no number */
         if (buffer->ndim == 0) {
             return '\0';
         }
@@ -81,7 +80,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
     if (code == '?') {
         return code;
     }
-    /* What C calls it does not matter, but how wide it is. */
+    /* The C type does not matter, only its width. */
 #define WIDE_BOOL(letter, type)
 #define WIDE_SIGNED(letter, type)                                                                  \
     case 2 * sizeof(type) + 1:                                                                     \
@@ -111,7 +110,7 @@ int nc_buffer_is_pointer(const Py_buffer *buffer)
            (format[0] != '\0' && strchr("PzZO", format[0]) != NULL && format[1] == '\0');
 }
 
-/* Names of fields stand between colons; a pointer to an object is no object. */
+/* Field names are between colons. A pointer to an object is not an object. */
 int nc_buffer_holds_objects(const Py_buffer *buffer)
 {
     const char *format = buffer->format;
@@ -148,7 +147,7 @@ void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents)
     }
 }
 
-/* The least address and the one behind the greatest of a buffer's elements. */
+/* Store the lowest address of a buffer's elements and the end of the highest. */
 static void extent_of(const Py_buffer *buffer, uintptr_t *low, uintptr_t *high)
 {
     *low = (uintptr_t)buffer->buf;
@@ -163,7 +162,7 @@ static void extent_of(const Py_buffer *buffer, uintptr_t *low, uintptr_t *high)
     }
 }
 
-/* ---- elements that are missing --------------------------------------------------------------- */
+/* ---- masked arrays --------------------------------------------------------------------------- */
 
 int nc_may_be_masked(const PyTypeObject *type)
 {
@@ -176,9 +175,9 @@ int nc_may_be_masked(const PyTypeObject *type)
     return 0;
 }
 
-/* ---- memory that moves while it is exported -------------------------------------------------- */
+/* ---- memory that moves while exported -------------------------------------------------------- */
 
-/* What stands for __buffer__ methods of Python classes; NULL before 3.12. */
+/* The bf_getbuffer of Python classes with __buffer__; NULL before 3.12. */
 static getbufferproc python_getbuffer;
 
 getbufferproc nc_exporter_of(const PyTypeObject *type)
@@ -201,7 +200,7 @@ static int find_view(PyObject *object, void *found)
     return 0;
 }
 
-/* Whose memory a buffer is; borrowed, NULL where it is not known. */
+/* Return the object that owns a buffer's memory: borrowed, NULL if unknown. */
 static PyObject *root_of(PyObject *object)
 {
     while (object != NULL) {
@@ -213,7 +212,7 @@ static PyObject *root_of(PyObject *object)
         if (nc_exporter_of(Py_TYPE(object)) != NULL || Py_TYPE(object)->tp_traverse == NULL) {
             return object;
         }
-        /* CPython's own keeper of what a __buffer__ returned, a memoryview. */
+        /* CPython's wrapper of the memoryview returned by a __buffer__ method. */
         (void)Py_TYPE(object)->tp_traverse(object, find_view, (void *)&view);
         object = view;
     }
@@ -234,14 +233,14 @@ int nc_buffer_is_unmoved(const Py_buffer *buffer)
         return 1;
     }
     if (export(root, &now, PyBUF_FULL_RO) < 0) {
-        PyErr_Clear(); /* an exporter that exports once cannot move it */
+        PyErr_Clear(); /* exports only once at a time, so it cannot have moved */
         return 1;
     }
     extent_of(buffer, &low, &high);
     extent_of(&now, &first, &last);
     int unmoved = first <= low && high <= last;
     if (!unmoved && export(root, &again, PyBUF_FULL_RO) == 0) {
-        /* Who exports a copy each time moves nothing. */
+        /* If it exports a new copy each time, nothing has moved. */
         unmoved = again.buf != now.buf;
         PyBuffer_Release(&again);
     }

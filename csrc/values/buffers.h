@@ -1,7 +1,6 @@
-/* csrc/values/buffers.h: what an exported buffer holds, and whether its memory is still where it
- * was.
+/* csrc/values/buffers.h: inspects exported buffers, and checks whether their memory has moved.
  *
- * All need the GIL. */
+ * All functions need the GIL. */
 #ifndef NC_BUFFERS_H
 #define NC_BUFFERS_H
 
@@ -10,36 +9,35 @@
 
 #include <stdint.h>
 
-/* Whether the exception that is set only says that an object has no buffer of the kind that it was
- * asked for; then it is cleared. All others are the user's own and stay. */
+/* Clear the current exception if it only reports that an object does not export the requested kind
+ * of buffer. Return whether it was cleared. Other exceptions are the user's and stay set. */
 int nc_clear_refusal(void);
 
-/* The letter (as in a call interface) of a buffer's element format, 0 if it is no single scalar. */
+/* Return the letter (as in a call interface) of a buffer's elements, 0 if they are not scalars. */
 char nc_buffer_letter(const Py_buffer *buffer);
-/* Whether a buffer is the memory of a pointer object: ctypes exports the memory of its own, where
- * the address is, not what they point to. */
+/* Return whether a buffer is the memory of a pointer object: for its pointers, ctypes exports the
+ * memory that holds the address, not the target. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);
-/* Whether a buffer has Python objects in it, whose references C code would know nothing of. */
+/* Return whether a buffer contains Python objects, whose references C code would not count. */
 int nc_buffer_holds_objects(const Py_buffer *buffer);
 
-/* Whether a class is NumPy's of masked arrays, or derives from it: their buffers tell nothing of
- * elements that are missing. */
+/* Return whether a class is, or derives from, NumPy's MaskedArray, whose buffers ignore the
+ * mask. */
 int nc_may_be_masked(const PyTypeObject *type);
 
-/* The lengths of a buffer's dimensions, then its strides in bytes, into 2 * ndim words. Without
- * strides (ctypes never tells any) the memory is contiguous. */
+/* Store the lengths of a buffer's dimensions, then its strides in bytes, in 2 * ndim words. If the
+ * buffer has no strides (ctypes never has), it is contiguous. */
 void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents);
 
-/* How a type's own memory is exported, whatever a __buffer__ of a class of Python's makes of that;
- * NULL for a type without. */
+/* Return the function that exports a type's own memory, ignoring __buffer__ methods of Python
+ * classes, or NULL if there is none. */
 getbufferproc nc_exporter_of(const PyTypeObject *type);
 
-/* Whether the memory that a buffer was exported with is still where it was, after code ran that may
- * be anything's. ctypes.resize, and ndarray.resize without its check, move memory that is exported.
- * Sets no exception. */
+/* Return whether a buffer's memory is still in place after arbitrary code ran. ctypes.resize, and
+ * ndarray.resize with refcheck=False, move exported memory. Sets no exception. */
 int nc_buffer_is_unmoved(const Py_buffer *buffer);
 
-/* What this file looks up once; -1 with an exception. */
+/* Initialize this file. Return 0, or -1 with an exception. */
 int nc_buffers_ready(void);
 
 #endif

@@ -1,9 +1,8 @@
-/* csrc/values/cffipointers.c: cffi's objects as arguments, without asking Python.
+/* csrc/values/cffipointers.c: converts cffi objects as arguments without calling Python.
  *
- * Python code is asked about the first pointer, array or struct of each type. What it takes
- * whatever the address is a row here, and so is each class of ctypes. Rows are few, and a type that
- * has lost its row is asked about again.
- */
+ * Python code checks the first pointer, array or struct of each type. If it accepts all objects of
+ * the type, it registers a row here. Classes of ctypes also have rows. The table is small: a type
+ * whose row was overwritten is checked again. */
 #include "core/cffipointer.h"
 #include "cffitypes.h"
 #include "destructor.h"
@@ -13,22 +12,22 @@
 
 #include <string.h>
 
-/* What is taken by its type alone. References are owned; a row is overwritten by the next one that
- * has its place. */
+/* A type whose objects are all accepted. References are owned. A row with the same hash overwrites
+ * it. */
 typedef struct {
     PyObject *wanted;     /* our type */
-    PyTypeObject *class_; /* that of the object */
-    PyObject *foreign;    /* cffi's type of it; of ctypes the class */
-    PyObject *target;     /* the cffi type that it converts to */
-    uintptr_t mask;       /* of what must be 0 in the address; of ctypes how it is taken */
-    int may_end;          /* whether such objects may be among those that were closed */
+    PyTypeObject *class_; /* the object's class */
+    PyObject *foreign;    /* its cffi type; for ctypes, its class */
+    PyObject *target;     /* the cffi type to convert to */
+    uintptr_t mask;       /* address bits that must be 0; for ctypes, how it is accepted */
+    int may_end;          /* whether such objects may have been closed */
 } Taken;
 
 enum { TAKEN = 128 };
 static Taken taken[TAKEN];
 
-/* The types of cffi that text is read from without asking Python: dict of these to the pointer type
- * that they convert to, and the bytes of a character (nativecall/_values/text.py). */
+/* The cffi types from which text is read without calling Python. Maps a type to (pointer type to
+ * convert to, bytes of a character); see nativecall/_values/text.py. */
 static PyObject *texts;
 
 int nc_pointers_ready(PyObject *module)
@@ -49,7 +48,7 @@ PyObject *nc_integer_of_cffi(PyObject *value)
     if (name != NULL && PyUnicode_CompareWithASCIIString(kind, "enum") == 0) {
         is_integer = 1;
     } else if (name != NULL && PyUnicode_CompareWithASCIIString(kind, "primitive") == 0) {
-        /* int() cuts off what a float has behind the point, and takes characters for numbers. */
+        /* int() would truncate floats and convert characters. */
         is_integer = strstr(name, "float") == NULL && strstr(name, "double") == NULL &&
                      (strstr(name, "char") == NULL || strstr(name, "ed char") != NULL);
     }
@@ -86,9 +85,9 @@ void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject
     Py_XDECREF(before.target);
 }
 
-/* take_cffi(ctype, value, target, alignment): Python code tells that it takes all such objects of
- * cffi's for such an argument: `target` is the cffi type that they convert to, `alignment` that of
- * a pointer, 1 where any address will do. */
+/* take_cffi(ctype, value, target, alignment): register that arguments of type `ctype` accept all
+ * cffi objects of the value's type. `target` is the cffi type to convert to, `alignment` what their
+ * address must be aligned to (1: any). */
 PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *wanted;
@@ -105,7 +104,7 @@ PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* The row for a value as a type of ours, or NULL. */
+/* Return the row for a value converted to our type `wanted`, or NULL. */
 static inline const Taken *row_of(PyObject *wanted, PyObject *value)
 {
     PyObject *foreign = nc_type_of_cffi(value);
@@ -152,14 +151,14 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* string_at(object): the text that a pointer or an array of cffi's leads to, None for NULL;
- * NotImplemented for what Python code is to look at. */
+/* string_at(object): return the text at a cffi pointer or array, None for NULL, or NotImplemented
+ * if Python code must handle it. */
 PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *value)
 {
     PyObject *foreign = nc_ended_by(value) == NULL ? nc_type_of_cffi(value) : NULL;
     PyObject *row = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
     if (row == NULL) {
-        PyErr_Clear(); /* no object of cffi's that has such a type */
+        PyErr_Clear(); /* not a cffi object of a known type */
         return Py_NewRef(Py_NotImplemented);
     }
     PyObject *pointer = PyTuple_GET_ITEM(row, 0);
@@ -168,7 +167,7 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *value)
     if (text == NULL) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
-    Py_ssize_t most = pointer != foreign ? PyObject_Size(value) : PY_SSIZE_T_MAX; /* of an array */
+    Py_ssize_t most = pointer != foreign ? PyObject_Size(value) : PY_SSIZE_T_MAX; /* array length */
     if (most < 0) {
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* csrc/values/cffitypes.c: the first object of each class of cffi's. */
+/* csrc/values/cffitypes.c: checks the first object of each cffi class. */
 #include "cffitypes.h"
 
 #include "core/cffipointer.h"
@@ -7,7 +7,7 @@ const PyTypeObject *nc_cffi_classes[NC_CFFI_CLASSES];
 
 PyObject *nc_type_asked(PyObject *value, int known)
 {
-    static PyObject *known_typeof; /* cffi's typeof(); NULL before the first question */
+    static PyObject *known_typeof; /* cffi's typeof(); NULL before first use */
     PyTypeObject *class_ = Py_TYPE(value);
     if (class_->tp_name[0] != '_' || strncmp(class_->tp_name, "_cffi_backend.", 14) != 0) {
         return NULL;
@@ -18,7 +18,7 @@ PyObject *nc_type_asked(PyObject *value, int known)
         PyErr_Clear();
         return NULL;
     }
-    Py_DECREF(type); /* the object has it */
+    Py_DECREF(type); /* the object keeps it alive */
     if (known < NC_CFFI_CLASSES && class_->tp_basicsize >= (Py_ssize_t)sizeof(PyObject) + 8 &&
         *(PyObject **)(void *)(value + 1) == type) {
         nc_cffi_classes[known] = (PyTypeObject *)(void *)Py_NewRef(class_);

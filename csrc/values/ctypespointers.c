@@ -1,10 +1,12 @@
-/* csrc/values/ctypespointers.c: ctypes' objects as pointer arguments, without asking Python.
+/* csrc/values/ctypespointers.c: converts ctypes objects as pointer arguments without calling
+ * Python.
  *
- * Python code checks the first object of each class, and a row keeps the answer (cffipointers.c).
+ * Python code checks the first object of each class and registers the answer in a row
+ * (cffipointers.c).
  *
- * ctypes has no C API. Its objects are read through their buffers. What byref() makes exports none:
- * the offsets of its address and of its object are looked for in the first one. If they are not
- * found, byref() is left to Python code. */
+ * ctypes has no C API, so objects are read through their buffers. A byref() object exports none.
+ * The offsets of its address and its object are searched in the first one; if that fails, Python
+ * code handles byref(). */
 #include "pointers.h"
 
 #include "platform/address.h"
@@ -12,25 +14,25 @@
 
 #include <string.h>
 
-/* How objects of a class are taken: nativecall/_bridges/_ctypes.py says it. */
+/* How objects of a class are accepted, set by nativecall/_bridges/_ctypes.py. */
 enum {
-    STRUCTS = 1, /* their memory is what the pointer leads to */
-    POINTER = 2, /* their memory has the pointer */
+    STRUCTS = 1, /* the pointer points to their memory */
+    POINTER = 2, /* their memory contains the pointer */
     BYREF = 3    /* byref() of one is the pointer */
 };
 
-static PyObject *base_member; /* NULL before the bridge of ctypes is imported */
+static PyObject *base_member; /* NULL before the ctypes bridge is imported */
 static PyObject *objects_member;
 static const PyTypeObject *byref_class; /* NULL before the first byref() */
-static Py_ssize_t address_at;           /* where it has the address; 0 where nobody knows */
-static Py_ssize_t object_at;            /* and the object */
+static Py_ssize_t address_at;           /* offset of its address; 0: unknown */
+static Py_ssize_t object_at;            /* offset of its object; 0: unknown */
 
 static int is_taken(PyObject *wanted, PyTypeObject *class_, int how)
 {
     return (nc_taken_mask(wanted, (PyObject *)class_) & ((uintptr_t)1 << how)) != 0;
 }
 
-/* take_ctypes(ctype, class, how): tells of such an argument that objects of the class are taken. */
+/* take_ctypes(ctype, class, how): register that arguments of type `ctype` accept the class. */
 PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *wanted;
@@ -44,8 +46,8 @@ PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* know_ctypes(base, objects): the members `_b_base_` and `_objects` of ctypes' own class. A class
- * of the user's may have other attributes of these names. */
+/* know_ctypes(base, objects): set the descriptors `_b_base_` and `_objects` of ctypes' own class.
+ * User classes may have other attributes with these names. */
 PyObject *nc_know_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *base;
@@ -68,7 +70,8 @@ static void *word_at(PyObject *object, Py_ssize_t offset)
     return word;
 }
 
-/* Where an object has a word, behind its header; 0 where it has none, or several. */
+/* Return the offset of a word in an object, after its header, or 0 if it is not there exactly
+ * once. */
 static Py_ssize_t place_of(PyObject *object, const void *word)
 {
     Py_ssize_t found = 0;
@@ -84,8 +87,8 @@ static Py_ssize_t place_of(PyObject *object, const void *word)
     return found;
 }
 
-/* know_byref(reference, object, address): what byref() made of an object, the address that it is
- * of. The class has no instances with other members. */
+/* know_byref(reference, object, address): find the offsets in a byref() of an object at an address.
+ * All instances of its class have the same members. */
 PyObject *nc_know_byref(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *reference;
@@ -107,7 +110,7 @@ int nc_takes_structs(PyObject *wanted, PyObject *value)
     return is_taken(wanted, Py_TYPE(value), STRUCTS);
 }
 
-/* The buffer holds the object, and tells whether it was resized before the call. */
+/* The exported buffer keeps the object alive, and shows if it is resized before the call. */
 static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
 {
     PyObject *object = address_at != 0 && object_at != 0 ? word_at(reference, object_at) : NULL;
@@ -128,8 +131,8 @@ static PyObject *read_by(PyObject *member, PyObject *value)
     return Py_TYPE(member)->tp_descr_get(member, value, NULL);
 }
 
-/* All that the pointer leads to now, whatever it is set to later: None; a list; or NULL, perhaps
- * with an exception, where ctypes has it in dicts of dicts, or in another object. */
+/* Return all objects that the pointer keeps alive now: None, a list, or NULL, perhaps with an
+ * exception, if ctypes keeps them in nested dicts or in another object. */
 static PyObject *owners_of(PyObject *value)
 {
     PyObject *base = read_by(base_member, value);

@@ -1,5 +1,5 @@
-/* csrc/values/destructor.c: the objects of destructor.h. A cycle through one is found by the
- * collector. */
+/* csrc/values/destructor.c: implements destructor.h. The garbage collector finds cycles through a
+ * Destructor. */
 #include "destructor.h"
 
 #include "layout.h"
@@ -17,10 +17,10 @@
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *owner;    /* what is kept, or NULL */
-    PyObject *name;     /* str: of the function; NULL where nothing is freed or closed */
-    PyObject *function; /* what frees, or NULL */
-    PyObject *ended;    /* str: the name of the function that has; or NULL */
+    PyObject *owner;    /* kept alive, or NULL */
+    PyObject *name;     /* str: the function's name; NULL if nothing is freed or closed */
+    PyObject *function; /* frees or closes, or NULL */
+    PyObject *ended;    /* str: the name of the function that ended it; or NULL */
 } NcDestructor;
 
 static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -54,10 +54,10 @@ static NcDestructor *destructor_new(PyObject *owner, PyObject *name, PyObject *f
 
 /* ---- objects of ffi.gc() --------------------------------------------------------------------- */
 
-/* ffi.gc(pointer, destructor), which this takes. */
+/* Return ffi.gc(pointer, destructor). Steals the destructor. */
 static PyObject *gc_of(PyObject *pointer, NcDestructor *destructor)
 {
-    static PyObject *gcp; /* cffi's; NULL before the first */
+    static PyObject *gcp; /* cffi's; NULL before first use */
     PyObject *const args[] = {pointer, (PyObject *)destructor};
     PyObject *made = destructor != NULL && nc_of_cffi(&gcp, "gcp") != NULL
                          ? PyObject_Vectorcall(gcp, args, 2, NULL)
@@ -71,10 +71,10 @@ PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner)
     return gc_of(pointer, destructor_new(owner, NULL, NULL));
 }
 
-/* What an object of ffi.gc() refers to. */
+/* The referents of an ffi.gc() object. */
 typedef struct {
     NcDestructor *destructor;
-    PyObject *origin; /* the pointer that it was made of */
+    PyObject *origin; /* the pointer from which it was made */
     int count;
 } Referents;
 
@@ -90,7 +90,8 @@ static int look(PyObject *object, void *arg)
     return 0;
 }
 
-/* Whether it is one; only the collector's way leads to its destructor. */
+/* Find the referents of an ffi.gc() object. Return whether it is one. Only tp_traverse reaches its
+ * destructor. */
 static int referents_of(PyObject *pointer, Referents *found)
 {
     *found = (Referents){NULL, NULL, 0};
@@ -102,7 +103,7 @@ static int referents_of(PyObject *pointer, Referents *found)
     return 1;
 }
 
-/* The Destructor of a pointer that the caller frees or closes, or NULL. */
+/* Return the Destructor of a pointer that is freed or closed, or NULL. */
 static NcDestructor *destructor_of(PyObject *pointer)
 {
     Referents found;
@@ -164,7 +165,7 @@ void nc_end_undo(PyObject *pointer)
     }
 }
 
-/* ---- what a call gives ----------------------------------------------------------------------- */
+/* ---- owned results --------------------------------------------------------------------------- */
 
 static PyObject *one_owned(PyObject *value, PyObject *owns)
 {
@@ -177,7 +178,7 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
     if (referents_of(value, &found)) {
         if (found.destructor != NULL && found.destructor->name != NULL && function != Py_None &&
             found.destructor->function == NULL) {
-            /* The caller was to close it, and has not got it. */
+            /* The caller should have closed it, but never received it. */
             Py_XSETREF(found.destructor->name, Py_NewRef(PyTuple_GET_ITEM(owns, 0)));
             found.destructor->function = Py_NewRef(function);
         }
@@ -192,7 +193,7 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
     return made;
 }
 
-/* Members of a Record, which keeps the objects. */
+/* Own the members of a Record, which keeps the objects. */
 static PyObject *record_owned(PyObject *record, PyObject *owns)
 {
     for (Py_ssize_t i = 0; i < PySequence_Size(record); i++) {
@@ -234,7 +235,7 @@ PyObject *nc_owned(PyObject *value, PyObject *owns)
     return made;
 }
 
-/* ended_by(pointer): the name of the function that has ended it, or None. */
+/* ended_by(pointer): return the name of the function that ended it, or None. */
 PyObject *nc_handle_ended(PyObject *Py_UNUSED(module), PyObject *pointer)
 {
     PyObject *name = nc_ended_by(pointer);
@@ -261,7 +262,7 @@ static int destructor_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* The function stays: what it frees would be lost. */
+/* Keep the function, which must still free the pointer. */
 static int destructor_clear(PyObject *object)
 {
     Py_CLEAR(((NcDestructor *)(void *)object)->owner);

@@ -1,13 +1,12 @@
-/* csrc/values/destructor.h: what cffi calls with a pointer whose object goes: objects that keep
- * others, and pointers that the caller frees or closes (`free=`, `close=`).
+/* csrc/values/destructor.h: destructors of cffi pointers: for pointers that keep other objects
+ * alive, and for pointers that the caller frees or closes (`free=`, `close=`).
  *
- * A pointer that a function returned, and that the caller frees or closes, is an object of ffi.gc()
- * with a Destructor. The Destructor knows whether a function has ended the pointer: then it calls
- * nothing, and conversions refuse the object. It is found in the object, as the collector finds it.
- * Another object with the same address is not known. An object that ffi.release() has emptied is
- * refused, too.
+ * If the caller must free or close a returned pointer, the pointer is an ffi.gc() object with a
+ * Destructor. Once a function has ended the pointer, the Destructor calls nothing, and conversions
+ * refuse the object. The Destructor is found through the object's tp_traverse. Other objects with
+ * the same address are not recognised. An object emptied by ffi.release() is also refused.
  *
- * Nothing is freed while Python ends: what the function needs may be gone.
+ * Nothing is freed at interpreter shutdown, when what the function needs may be gone.
  *
  * Threads: with the GIL. */
 #ifndef NC_DESTRUCTOR_H
@@ -16,31 +15,31 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Destructor(owner): keeps `owner`, which is None once it was called, and does nothing else. */
+/* Destructor(owner): keeps `owner` alive until it is called, and does nothing else. */
 extern PyTypeObject NcDestructor_Type;
 
-/* A cffi pointer like another one that keeps an object alive; NULL with an exception. */
+/* Return a copy of a cffi pointer that keeps `owner` alive, or NULL with an exception. */
 PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner);
 
-/* Whether a value whose address is known is a handle: it keeps the object at that address. */
+/* Return whether a value is a handle to the object at `address`, which it keeps alive. */
 int nc_is_handle(PyObject *value, const void *address);
 
-/* The same value whose pointers, in a tuple or a Record too, are the caller's to free or close, by
- * `owns`: (name, function), where a function of None is for the caller to call. Pointers for which
- * that is so already get the function. Takes the value; NULL is passed on. */
+/* Make the pointers in a value (also in a tuple or a Record) owned by the caller. `owns` is (name,
+ * function): the function frees or closes them; None means that the caller must call it. Pointers
+ * already owned without a function get this one. Steals the value; returns NULL for NULL. */
 PyObject *nc_owned(PyObject *value, PyObject *owns);
 
-/* The pointer that an object of ffi.gc() was made of, which lives until its destructor has run;
- * other objects are themselves. Borrowed. */
+/* Return the pointer from which an ffi.gc() object was made, which lives until its destructor has
+ * run. Return other objects unchanged. Borrowed. */
 PyObject *nc_cffi_origin(PyObject *object);
 
-/* The name of the function that ended a pointer, a borrowed str; NULL for others. */
+/* Return the name of the function that ended a pointer, a borrowed str, or NULL if it is open. */
 PyObject *nc_ended_by(PyObject *pointer);
 
-/* A function of that name ends a pointer, an argument of a callable: 1; 0 for what is none of ours;
- * -1 with a ValueError where another has ended it. */
+/* Mark a pointer, argument `index` of a callable, as ended by the function `name`. Return 1, 0 if
+ * it has no Destructor of ours, or -1 with ValueError if it was ended before. */
 int nc_end(PyObject *pointer, PyObject *name, PyObject *callable, Py_ssize_t index);
-/* The function has failed: the pointer is open. */
+/* Mark the pointer as open again, after the function failed. */
 void nc_end_undo(PyObject *pointer);
 
 #endif

@@ -1,6 +1,5 @@
-/* csrc/values/exporters.c: pointer arguments that need a closer look: buffers of other formats,
- * foreign objects, arrays without a buffer, and why a buffer is refused; pointers.h has the rules.
- * */
+/* csrc/values/exporters.c: slow paths of pointer arguments: other buffer formats, foreign objects,
+ * arrays without a buffer, and error messages. pointers.h has the rules. */
 #include "pointers.h"
 
 #include "fortran.h"
@@ -8,9 +7,9 @@
 #include "record.h"
 #include "text.h"
 
-/* ---- whether a buffer suits ------------------------------------------------------------------ */
+/* ---- matching of buffers --------------------------------------------------------------------- */
 
-/* An array of structs, or bytes that hold a whole number of them. */
+/* Return whether a buffer is an array of structs, or bytes for a whole number of them. */
 static int holds_structs(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                          const Py_buffer *buffer)
 {
@@ -37,8 +36,8 @@ static int holds_structs(const NcCallInterface *cif, Py_ssize_t index, PyObject 
     return truth;
 }
 
-/* char, signed and unsigned, is bytes of any kind; void is anything but objects, which are no
- * scalar. */
+/* Pointers to char, signed or unsigned, accept any bytes; pointers to void anything except Python
+ * objects. */
 int nc_buffer_suits(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer)
 {
@@ -69,9 +68,9 @@ int nc_buffer_is_aligned(const NcCallInterface *cif, Py_ssize_t index, const Py_
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-/* Has Python code raise why a buffer is refused (nativecall/_values/refusals.py); messages tell of
- * the type of `shown`. `place` is negative where `name` is the whole subject. Whether it found no
- * fault, which it may with rows. */
+/* Let Python code raise the error for a buffer (nativecall/_values/refusals.py). Messages name the
+ * type of `shown`. If `place` is negative, `name` is the whole subject. Return whether there was no
+ * error after all, which is possible for "rows". */
 static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                   PyObject *shown, const char *why)
 {
@@ -86,8 +85,8 @@ static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, 
     return done != NULL;
 }
 
-/* Whether the rows of a buffer that suits are the arrays that a pointer leads to. One dimension is
- * memory of any rows, and Fortran's order has none. 0 with an exception. */
+/* Return whether the rows of a matching buffer have the length of the arrays that a pointer points
+ * to, or 0 with an exception. One-dimensional buffers and Fortran order always match. */
 static int has_rows(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                     const Py_buffer *buffer)
 {
@@ -97,7 +96,7 @@ static int has_rows(const NcCallInterface *cif, PyObject *name, Py_ssize_t place
            (size_t)buffer->shape[last] == count || refuse(cif, name, place, value, value, "rows");
 }
 
-/* Raises why a buffer that was not exported, or of which more is asked, is refused. */
+/* Raise the error for a buffer that could not be exported or does not match. */
 static void refuse_buffer(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
                           PyObject *value, PyObject *shown)
 {
@@ -121,7 +120,7 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     if (NC_UNLIKELY(PyUnicode_Check(value) && nc_takes_text(cif, index))) {
-        /* NumPy's str: its buffer is of characters that C does not have. */
+        /* numpy.str_: its buffer has a character format that C does not use. */
         if (exported) {
             PyBuffer_Release(&out->buffer);
         }
@@ -150,19 +149,19 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
         PyBuffer_Release(&out->buffer);
         return nc_refer(cif, name, place, value, out);
     }
-    /* A __buffer__ in Python, or the hook that is asked about structs. */
+    /* A Python __buffer__, or the hook for structs. */
     int ran = out->buffer.obj != value || cif->arguments[index].pointee == 'T';
     int is_pointer = nc_buffer_is_pointer(&out->buffer);
     int suits = is_pointer ? 0 : nc_buffer_suits(cif, index, value, &out->buffer);
     if (suits > 0 && (cif->order == 'F' || shown != value) &&
         !PyBuffer_IsContiguous(&out->buffer, cif->order)) {
-        /* ctypes exports its arrays, which are in C order, and Memory exports any array, however
-         * they are asked. */
+        /* ctypes exports its arrays (in C order), and Memory any array, even if other flags were
+         * requested. */
         suits = 0;
     } else if (suits > 0 && nc_buffer_is_short(cif, index, &out->buffer)) {
         (void)refuse(cif, name, place, value, shown, "short");
     } else if (suits > 0 && !has_rows(cif, name, place, value, &out->buffer)) {
-        /* it said why */
+        /* has_rows raised */
     } else if (suits > 0 && !nc_buffer_is_aligned(cif, index, &out->buffer)) {
         (void)refuse(cif, name, place, value, shown, "alignment");
     } else if (suits > 0) {
@@ -193,7 +192,7 @@ int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
     if (status >= 0 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
         return status;
     }
-    /* No memory: a number of another library then. What it is not, the first message says. */
+    /* No memory, so perhaps a number of another library. Otherwise keep the first error. */
     PyObject *refusal = nc_exception_take();
     status = nc_refer(cif, name, place, value, out);
     if (status == 2 || (status < 0 && PyErr_ExceptionMatches(PyExc_TypeError))) {
@@ -218,7 +217,7 @@ int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t pl
         out->keep = owner != NULL ? PyTuple_Pack(1, owner) : NULL;
         out->address = (void *)(uintptr_t)start;
         Py_XDECREF(owner);
-        /* A codec may be anybody's code. */
+        /* A codec may run arbitrary code. */
         return out->keep != NULL ? 1 : -1;
     }
     if (nc_take_pointer(wanted, value, &out->address)) {
@@ -245,7 +244,7 @@ int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t pl
     }
     PyObject *first = PyTuple_GET_ITEM(found, 0);
     if (!PyLong_Check(first)) {
-        /* The memory of an array that has no buffer itself. */
+        /* The memory of an array that exports no buffer. */
         Py_ssize_t index = place < 0 ? 0 : place;
         int exported =
             PyObject_GetBuffer(first, &out->buffer, nc_export_flags(cif, index, first)) == 0;

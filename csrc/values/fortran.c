@@ -1,7 +1,7 @@
-/* csrc/values/fortran.c: arguments as Fortran takes them; fortran.h. */
+/* csrc/values/fortran.c: implements fortran.h. */
 #include "fortran.h"
 
-/* What is free of a Py_buffer without an object, from here on, has room for any number. */
+/* From this offset on, a Py_buffer without an object is unused and has space for any number. */
 #define ROOM offsetof(Py_buffer, itemsize)
 _Static_assert(sizeof(Py_buffer) - ROOM >= 32 && (offsetof(NcPointer, buffer) + ROOM) % 16 == 0,
                "a complex long double fits, aligned as the pointer is");
@@ -21,7 +21,7 @@ int nc_refer(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObj
                 ? PyUnicode_AsASCIIString(value)
                 : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(cif->encoding), "strict");
         if (bytes != NULL && PyBytes_GET_SIZE(bytes) == 1) {
-            /* CPython has one object for all of that byte, and the procedure may write to it. */
+            /* CPython shares 1-byte bytes objects, and the procedure may write to it. */
             Py_SETREF(bytes, PyByteArray_FromStringAndSize(PyBytes_AS_STRING(bytes), 1));
         }
         if (bytes == NULL) {

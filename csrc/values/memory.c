@@ -1,6 +1,5 @@
-/* csrc/values/memory.c: memory of C code as an object with a buffer, for what Python functions that
- * C calls get. Nothing is owned: the memory is the caller's and valid until the function
- * returns. */
+/* csrc/values/memory.c: wraps memory of C code in an object with a buffer, for arguments of Python
+ * callbacks. The caller owns the memory, which is valid until the callback returns. */
 #include "platform/functions.h"
 
 #include "platform/address.h"
@@ -9,7 +8,7 @@
 
 typedef struct {
     PyObject_VAR_HEAD void *address; /* of the element with all indices 0 */
-    PyObject *format;                /* bytes: of an element, as PEP 3118 spells it */
+    PyObject *format;                /* bytes: of an element, in PEP 3118 syntax */
     Py_ssize_t size;                 /* bytes of an element */
     Py_ssize_t length;               /* bytes of all elements */
     int ndim;
@@ -18,7 +17,7 @@ typedef struct {
     Py_ssize_t extents[1]; /* lengths, then strides in bytes */
 } Memory;
 
-/* Memory(address, format, itemsize, shape, strides, readonly): strides None is C-contiguous. */
+/* Memory(address, format, itemsize, shape, strides, readonly): None for strides: C-contiguous. */
 static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     void *pointer;

@@ -1,4 +1,4 @@
-/* csrc/values/memoryblock.c: the blocks of memoryblock.h. */
+/* csrc/values/memoryblock.c: implements memoryblock.h. */
 #include "memoryblock.h"
 
 #include "core/cffipointer.h"
@@ -17,11 +17,11 @@ NcBlock *nc_block_new(Py_ssize_t bytes)
     return block;
 }
 
-/* allocate_block(size): cffi's char array over a new block, which it keeps;
- * what an allocator of cffi's calls. */
+/* allocate_block(size): return a cffi char array over a new block, which it keeps alive. For cffi
+ * allocators. */
 PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
 {
-    static PyObject *ffi_class; /* both NULL before the first block */
+    static PyObject *ffi_class; /* both NULL before first use */
     static PyObject *from_buffer;
     Py_ssize_t bytes = PyLong_AsSsize_t(size);
     if (bytes < 0) {
@@ -64,7 +64,7 @@ static int block_clear(PyObject *object)
     return 0;
 }
 
-/* A block may be the first of any number that keep one another, as lists in C do. */
+/* A block may start a long chain of blocks that keep each other, such as a linked list in C. */
 static void block_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);

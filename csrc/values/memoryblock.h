@@ -1,9 +1,9 @@
-/* csrc/values/memoryblock.h: memory for C values that keeps what pointers in it lead to.
+/* csrc/values/memoryblock.h: memory for C values, which keeps the targets of its pointers alive.
  *
- * cffi's objects are made over a block, which lives as long as they do. The garbage collector sees
- * what it keeps, so that a struct and a callback that refer to each other can go.
+ * cffi objects are created over a block, which lives as long as they do. The garbage collector sees
+ * what a block keeps, so it can free a struct and a callback that refer to each other.
  *
- * All with the GIL. */
+ * All functions need the GIL. */
 #ifndef NC_MEMORYBLOCK_H
 #define NC_MEMORYBLOCK_H
 
@@ -13,14 +13,14 @@
 #include <stddef.h>
 
 typedef struct {
-    PyObject_VAR_HEAD PyObject *kept; /* list: what pointers in the memory lead to; or NULL */
+    PyObject_VAR_HEAD PyObject *kept; /* list of the pointers' targets; or NULL */
     max_align_t data[1];
 } NcBlock;
 
-/* Zeroed memory with what it keeps. */
+/* Zeroed memory and the objects it keeps. */
 extern PyTypeObject NcBlock_Type;
 
-/* A new block; NULL with an exception. */
+/* Return a new block, or NULL with an exception. */
 NcBlock *nc_block_new(Py_ssize_t bytes);
 
 #endif

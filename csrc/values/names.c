@@ -1,4 +1,4 @@
-/* csrc/values/names.c: the names of names.h. */
+/* csrc/values/names.c: implements names.h. */
 #include "names.h"
 
 #include "core/core.h"
@@ -9,7 +9,7 @@
 
 enum { TEXT = 4096 }; /* bytes for a path or a symbol */
 
-/* The symbol that begins exactly at an address, else "function". */
+/* Return the symbol that starts exactly at an address, else "function". */
 static PyObject *symbol_at(void *address)
 {
     char path[TEXT];

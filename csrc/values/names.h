@@ -1,10 +1,11 @@
-/* csrc/values/names.h: what messages call a callable, or a value.
+/* csrc/values/names.h: names of callables and values in messages.
  *
- * A callable that was given no name has the symbol's at its address, which takes microseconds to
- * find, so it is looked for when somebody asks. Functions that report errors are therefore given
- * the callable itself where others have a str: `name`, in all of csrc/values/, is either.
+ * A callable without a given name is named after the symbol at its address. The lookup takes
+ * microseconds, so it is done only when needed. Functions that report errors therefore accept the
+ * callable itself: `name` is a callable or a str throughout csrc/values/.
  *
- * Threads: with the GIL, which is free while the loader is asked: it may run code, or wait. */
+ * Threads: functions need the GIL and release it while they query the loader, which may run code or
+ * block. */
 #ifndef NC_NAMES_H
 #define NC_NAMES_H
 
@@ -12,17 +13,17 @@
 
 #include <string.h>
 
-/* The name of a callable, a borrowed reference: it stays as long as the callable, and never changes
- * but by nc_callable_describe. NULL with an exception. */
+/* Return the name of a callable, a borrowed reference valid as long as the callable, or NULL with
+ * an exception. Only nc_callable_describe changes the name. */
 PyObject *nc_callable_name(NcCallable *self);
 
-/* Raises an exception whose message begins with that name, in quotes. Returns NULL. */
+/* Raise an exception whose message starts with that name, in quotes. Return NULL. */
 PyObject *nc_callable_error(NcCallable *self, PyObject *exception, const char *format, ...);
 
-/* Where a callable keeps it: NULL there, it was not asked for yet. */
+/* Return where a callable stores its name, which is NULL before first use. */
 PyObject **nc_callable_name_place(NcCallable *self);
 
-/* The same of `name`, a callable or a str. */
+/* Return the name for `name`, a callable or a str, as nc_callable_name does. */
 PyObject *nc_name(PyObject *name);
 
 /* Whether a str has a null character, which text in C ends at. */

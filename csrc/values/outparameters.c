@@ -1,4 +1,4 @@
-/* csrc/values/outparameters.c: the memory of outparameters.h. */
+/* csrc/values/outparameters.c: implements outparameters.h. */
 #include "outparameters.h"
 
 #include "destructor.h"
@@ -10,8 +10,8 @@
 
 /* ---- before the call ------------------------------------------------------------------------- */
 
-/* numpy.zeros(shape, type, order) of so many items, at least one. What it takes besides the length
- * is asked for once. */
+/* Return numpy.zeros(shape, type, order) of `length` items, at least one. The other arguments are
+ * cached. */
 static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t length)
 {
     if (out->array == NULL) {
@@ -39,7 +39,7 @@ static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t len
     return made;
 }
 
-/* Where the elements of an array are. It stays there: nobody else has it. */
+/* Store the address of an array's elements. They cannot move: nobody else has the array. */
 static int find(NcOutMemory *memory)
 {
     Py_buffer buffer;
@@ -51,7 +51,7 @@ static int find(NcOutMemory *memory)
     return 0;
 }
 
-/* Stores what Python passes. */
+/* Store the value that Python passes. */
 static int fill(const NcCallInterface *cif, PyObject *name, const NcOut *out, NcOutMemory *memory,
                 PyObject *value, Py_ssize_t index)
 {
@@ -85,7 +85,7 @@ int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py
             return -1;
         }
     } else {
-        /* Room to align it, and a byte for a length of 0. */
+        /* Extra bytes for alignment, so also at least one for a length of 0. */
         size_t items = memory->length < 0 ? 1 : (size_t)memory->length;
         NcBlock *block = nc_block_new((Py_ssize_t)(items * out->size + out->alignment));
         if (block == NULL) {
@@ -100,7 +100,7 @@ int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py
 
 /* ---- after the call -------------------------------------------------------------------------- */
 
-/* A pointer to a struct or union that keeps its memory. */
+/* Return a pointer to a struct or union that keeps its memory alive. */
 static PyObject *owning_pointer(const NcCallInterface *cif, NcOut *out, PyObject *block,
                                 char *address)
 {

@@ -1,4 +1,4 @@
-/* csrc/values/pointers.c: pointer arguments and Pins; pointers.h has the rules. */
+/* csrc/values/pointers.c: implements pointers.h: pointer arguments and Pins. */
 #include "pointers.h"
 
 #include "core/cffipointer.h"
@@ -12,7 +12,7 @@
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* Whether an object's own elements are what is wanted, told by a glance; 0 says nothing. */
+/* Return 1 if an object's own elements obviously match. 0 means unknown. */
 static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_buffer *buffer)
 {
     const char *format = buffer->format;
@@ -22,7 +22,7 @@ static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_b
            !nc_may_be_masked(Py_TYPE(value));
 }
 
-/* The memory of a Record, which does not move, where it is one of what the argument points to. */
+/* Use the memory of a Record, which never moves, if the argument points to its type. */
 static inline int take_record(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                               NcPointer *out)
 {
@@ -32,9 +32,9 @@ static inline int take_record(const NcCallInterface *cif, Py_ssize_t index, PyOb
     }
     out->address = nc_record_memory(value);
     if (((uintptr_t)out->address & cif->arguments[index].export.mask) != 0) {
-        return 0; /* for who says so */
+        return 0; /* misaligned: the slow path reports it */
     }
-    out->buffer = (Py_buffer){.obj = Py_NewRef(value)}; /* of no length, so it is not looked at */
+    out->buffer = (Py_buffer){.obj = Py_NewRef(value)}; /* length 0: skipped by nc_check_unmoved */
     return 1;
 }
 
@@ -64,7 +64,7 @@ int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t
     return nc_convert_exporter(cif, name, index, value, value, out, exported);
 }
 
-/* Whether an argument has the type of the first, by its text: no code of Python's runs. */
+/* Return whether an argument has the type of the first, by comparing texts: runs no Python code. */
 static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
 {
     int is_same = index == 0;
@@ -79,8 +79,8 @@ static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
     return is_same;
 }
 
-/* The address that a native object has as argument `index` of a callable, which is a method of its
- * class: the first one or another of its type. NULL for all else. */
+/* Return the address to pass for a native object as argument `index` of a method of its class: the
+ * first argument, or another of the same type. Return NULL otherwise. */
 static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
     const NcClass *cls = self->more->self_class;
@@ -99,13 +99,13 @@ static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *va
     return fields == NULL || self->more->takes_fields ? fields : value;
 }
 
-/* What exports no buffer by itself, and is no object of a method's very class. */
+/* Convert a value that exports no buffer and is no exact instance of the method's class. */
 NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
-    out->address = Py_IS_TYPE(value, &NcPin_Type) /* of a call that is passed on */
+    out->address = Py_IS_TYPE(value, &NcPin_Type) /* from a forwarded call */
                        ? ((NcPin *)(void *)value)->pointer.address
                        : self_address(self, index, value);
-    /* The caller holds its arguments. */
+    /* The caller keeps its arguments alive. */
     return out->address != NULL ||
                    nc_take_pointer(PyTuple_GET_ITEM(self->cif->types, index), value, &out->address)
                ? 0
@@ -123,12 +123,12 @@ NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *val
     return nc_convert_exporter(self->cif, (PyObject *)self, index, value, value, out, status == 0);
 }
 
-/* Only decides which it is, so that none pays for the registers of another. */
+/* Only dispatches, so that no case saves registers for another. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
     if (self->cif->arguments[index].pointee == 'b' || self->cif->arguments[index].pointee == 'B') {
-        /* The caller holds its arguments. */
+        /* The caller keeps its arguments alive. */
         const char *text = nc_text_itself(self->cif, index, value);
         if (text != NULL) {
             out->address = (void *)(uintptr_t)text;
@@ -161,10 +161,10 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
-/* No tp_clear: C code may read what is pinned. Cycles end in those who have the Pin. A memoryview
- * is left out before CPython 3.13, where the collector clears one that is still exported, and
- * releasing that export reads NULL; so is what has no buffer of its own, the keeper of such a
- * memoryview. It is kept until the Pin is gone. */
+/* No tp_clear: C code may read pinned memory. The owners of the Pin break cycles. Before CPython
+ * 3.13 memoryviews are not visited: the collector would clear one that is still exported, and
+ * releasing that export reads NULL. The same holds for CPython's wrapper of such a memoryview,
+ * which has no buffer of its own. These live as long as the Pin. */
 static int pin_traverse(PyObject *object, visitproc visit, void *arg)
 {
     PyObject *exporter = ((NcPin *)(void *)object)->pointer.buffer.obj;
@@ -200,7 +200,7 @@ PyTypeObject NcPin_Type = {
     .tp_members = pin_members,
 };
 
-/* A new Pin of nothing yet; the collector is told of it when there is something. */
+/* Return a new, empty Pin, not yet tracked by the collector. */
 static NcPin *pin_new(void)
 {
     NcPin *self = PyObject_GC_New(NcPin, &NcPin_Type);
@@ -225,8 +225,9 @@ NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index
     return self;
 }
 
-/* pin(cif, name, index, value): argument `index` of a call interface, which must be a pointer; with
- * index -1 the first one, and `name` is the whole subject of messages. A Pin stands for itself. */
+/* pin(cif, name, index, value): return a Pin for argument `index` of a call interface, which must
+ * be a pointer. If `index` is -1, it is the first argument, and `name` is the whole subject of
+ * messages. A Pin is returned unchanged. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const NcCallInterface *cif;
@@ -248,7 +249,8 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
                                           : (PyObject *)nc_pin_value(cif, name, index, value);
 }
 
-/* A Pin of what an object exports, by its type's own function or by PyObject_GetBuffer. */
+/* Return a Pin of an object's buffer, exported by its type's own function or by
+ * PyObject_GetBuffer. */
 static NcPin *pin_exported(PyObject *object, getbufferproc export, int flags)
 {
     NcPin *held = pin_new();
@@ -266,8 +268,8 @@ static NcPin *pin_exported(PyObject *object, getbufferproc export, int flags)
     return held;
 }
 
-/* hold(object): a Pin of the memory that an object has by itself, without asking a __buffer__ of
- * its class; what it was exported as is not looked at. */
+/* hold(object): return a Pin of an object's own memory, ignoring a __buffer__ of its class. The
+ * exported format does not matter. */
 PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
 {
     getbufferproc export = nc_exporter_of(Py_TYPE(object));
@@ -293,12 +295,13 @@ static PyObject *tuple_of_sizes(const intptr_t *sizes, int count)
     return made;
 }
 
-/* export(object): its buffer of any strides, as (Pin of it, the element's letter or "", format,
- * itemsize, shape, strides, read-only). The Pin's address is the element with all indices 0. */
+/* export(object): export its buffer, of any strides. Return (Pin, letter of the elements or "",
+ * format, itemsize, shape, strides, read-only). The Pin's address is the element with all indices
+ * 0. */
 PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
 {
     if (nc_may_be_masked(Py_TYPE(object))) {
-        PyErr_SetString(PyExc_TypeError, "its elements may be masked"); /* arrays.py looks */
+        PyErr_SetString(PyExc_TypeError, "its elements may be masked"); /* arrays.py checks */
         return NULL;
     }
     NcPin *held = pin_exported(object, PyObject_GetBuffer, PyBUF_STRIDES | PyBUF_FORMAT);
@@ -307,7 +310,7 @@ PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
     }
     const Py_buffer *buffer = &held->pointer.buffer;
     const int ndim = buffer->ndim;
-    /* Exporters may have more: ctypes does not count its own. */
+    /* Exporters may exceed the limit: ctypes does not check it. */
     if (ndim > PyBUF_MAX_NDIM) {
         PyErr_Format(PyExc_ValueError, "it has %d dimensions, more than %d", ndim, PyBUF_MAX_NDIM);
         Py_DECREF(held);
@@ -371,7 +374,7 @@ int nc_pins_check(PyObject *name, PyObject *list)
     return 0;
 }
 
-/* check_unmoved(list, name): of the Pins in a list. */
+/* check_unmoved(list, name): nc_pins_check. */
 PyObject *nc_pins_check_unmoved(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *list;
@@ -395,7 +398,7 @@ static NcStash *stash_of(const NcPointer *pointer)
     return (NcStash *)(void *)PyTuple_GET_ITEM(keep, 2);
 }
 
-/* Joins a pointer's stash, or those of the Pins in its list, to the first one. */
+/* Join a pointer's stash, or those of the Pins in its list, to the first one. */
 static void join(const NcPointer *pointer, NcStash **first)
 {
     PyObject *keep = pointer->keep;
@@ -439,13 +442,13 @@ void nc_pointer_close(const NcPointer *pointer, PyObject **first)
 void nc_pointer_end(const NcPointer *pointer)
 {
     PyObject *none = NULL;
-    nc_pointer_close(pointer, &none); /* C has not seen the function yet */
+    nc_pointer_close(pointer, &none); /* C has not called the function yet */
 }
 
 void nc_pins_close(PyObject *list, PyObject **first)
 {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        /* Held: an exception that is reported goes to a hook of Python's. */
+        /* Hold a reference: reporting an exception calls a Python hook. */
         PyObject *item = Py_NewRef(PyList_GET_ITEM(list, i));
         if (Py_IS_TYPE(item, &NcPin_Type)) {
             nc_pointer_close(&((NcPin *)(void *)item)->pointer, first);
@@ -454,8 +457,8 @@ void nc_pins_close(PyObject *list, PyObject **first)
     }
 }
 
-/* settle(list, raised): ends a call that Python code made, and that raised an exception, or None.
- * Raises what Python functions among the Pins of the list left, else that exception. */
+/* settle(list, raised): finish a call made by Python code. `raised` is its exception or None. Raise
+ * the stashed exception of a Python function among the Pins, otherwise `raised`. */
 PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *list;

@@ -1,6 +1,5 @@
-/* csrc/values/record.c: Layouts and Records; record.h has the rules. What is rarer, such as
- * comparisons, is Python code: nativecall/_values/storage.py, whose class derives from RecordBase.
- */
+/* csrc/values/record.c: implements record.h. Rarer operations, such as comparisons, are Python
+ * code: the class in nativecall/_values/storage.py derives from RecordBase. */
 #include "record.h"
 
 #include "platform/address.h"
@@ -9,49 +8,49 @@
 #include <string.h>
 #include <structmember.h>
 
-/* What a layout says to Python code: a tuple, storage.py's About. */
+/* Indices of a layout's `about`, a tuple: storage.py's About. */
 enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS, NAME };
 
 typedef struct {
     PyObject *name;    /* interned: borrowed from the layout's dict; or NULL */
     PyObject *type;    /* its CType */
-    PyObject *who;     /* str: begins messages */
-    PyObject *inner;   /* the Layout of a struct or an array; else None */
-    PyObject *foreign; /* the cffi type of a pointer, once asked for; or NULL */
+    PyObject *who;     /* str: the subject of messages */
+    PyObject *inner;   /* the Layout of a struct or array; else None */
+    PyObject *foreign; /* the cffi type of a pointer, cached; or NULL */
     Py_ssize_t offset;
     Py_ssize_t size;
     int code;  /* the letter of a number; 's' text, 'T' a struct or array, 'P' a pointer, 'O',
                   '#' a bit-field, whose `type` is a Field */
-    int other; /* whether it is no number */
+    int other; /* whether it is not a number */
 } Member;
 
 typedef NcRecord Record;
 
-/* Small Records of a layout that ended, to be used again: an object that the collector may learn of
- * takes longer to make than all else of a call. They have their class, layout and memory still, and
- * the next one as their owner. Free-threaded builds have none, as the list has no lock; nor does a
- * build for ASan, which would not see what uses a Record that ended. */
+/* Free list of small Records of a layout: allocating a garbage-collected object takes longer than
+ * the rest of a call. Listed Records keep their class, layout and memory, and are linked by
+ * `owner`. Disabled in free-threaded builds, because the list has no lock, and with ASan, which
+ * could not detect use after free. */
 #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
 enum { MOST_FREE = 0 };
 #else
 enum { MOST_FREE = 8 };
 #endif
-enum { MOST_BYTES = 128 }; /* of one that stays */
-enum { MOST_NAMED = 8 };   /* members that are found by the identity of their name */
+enum { MOST_BYTES = 128 }; /* of a listed Record with its own memory */
+enum { MOST_NAMED = 8 };   /* members found by the identity of their name */
 
 typedef struct {
     Record *first;
-    int room; /* for so many more */
+    int room; /* free places */
 } FreeList;
 
 typedef struct NcLayout {
     PyObject_VAR_HEAD PyObject *about;
-    PyObject *rows; /* tuple: has what the members refer to */
+    PyObject *rows; /* tuple: owns what the members refer to */
     Py_ssize_t size;
     Py_ssize_t alignment;
-    Py_ssize_t count;  /* members, or items of an array, which has one row of them */
-    Py_ssize_t step;   /* from one item to the next; of a struct 0 */
-    int leads_on;      /* whether it has pointers or Python objects */
+    Py_ssize_t count;  /* members, or items of an array, which has only one row */
+    Py_ssize_t step;   /* bytes from item to item; 0 for a struct */
+    int leads_on;      /* whether it contains pointers or Python objects */
     FreeList freed[2]; /* views; those with memory of their own */
     Member members[1];
 } Layout;
@@ -68,7 +67,7 @@ PyObject *nc_record_name(PyObject *record)
     return said(((Record *)(void *)record)->layout, NAME);
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static inline Record *popped(FreeList *list)
 {
@@ -78,8 +77,8 @@ static inline Record *popped(FreeList *list)
     return self;
 }
 
-/* A view, or what is followed by its memory. The collector learns of what has pointers, and of
- * views. */
+/* Allocate a view, or a Record followed by its memory. The collector tracks only views and Records
+ * with pointers. */
 static inline Record *record_alloc(Layout *layout, int is_view)
 {
     FreeList *list = &layout->freed[!is_view];
@@ -109,7 +108,7 @@ static void record_free(Record *self)
     Py_DECREF(nc_record_class);
 }
 
-/* Of one that leads to nothing any more. */
+/* Free a Record that no longer owns anything, or put it on the free list. */
 static inline void record_end(Record *self)
 {
     Layout *layout = self->layout;
@@ -121,7 +120,7 @@ static inline void record_end(Record *self)
     } else {
         record_free(self);
     }
-    Py_DECREF(layout); /* which may be the last */
+    Py_DECREF(layout); /* may be the last reference */
 }
 
 static PyObject *view_of(PyObject *layout, PyObject *owner, char *memory)
@@ -175,7 +174,7 @@ static int record_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Not of the owner, whose memory this has. */
+/* Keep the owner, whose memory this uses. */
 static int record_clear(PyObject *object)
 {
     Py_CLEAR(((Record *)(void *)object)->kept);
@@ -184,7 +183,7 @@ static int record_clear(PyObject *object)
 
 static void record_dealloc(PyObject *object);
 
-/* One that may be the first of any number that keep one another. */
+/* A Record may start a long chain of Records that keep each other. */
 NC_NOINLINE void record_dealloc_deep(PyObject *object)
 {
     Record *self = (Record *)(void *)object;
@@ -208,7 +207,7 @@ static void record_dealloc(PyObject *object)
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
-/* Tells the first members their names; not those that the class may have as well. */
+/* Set the names of the first members, except names that the class may also have. */
 static void name_members(Layout *self)
 {
     PyObject *name;
@@ -222,8 +221,8 @@ static void name_members(Layout *self)
     }
 }
 
-/* Layout(rows, about, size, alignment, count, step, whether it leads on); a row is (offset, size,
- * letter, type, subject of messages, Layout or None). */
+/* Layout(rows, about, size, alignment, count, step, leads_on). A row is (offset, size, letter,
+ * type, subject of messages, Layout or None). */
 static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     PyObject *rows = PyTuple_GetItem(args, 0);
@@ -269,8 +268,8 @@ static void layout_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* layout(address, owned=False, owner=None): a Record with a copy of what is there, of zeros for 0;
- * or a view of the memory, which `owner` keeps. */
+/* layout(address, owned=False, owner=None): return a Record with a copy of the memory, or zeros for
+ * address 0. With an owner, return a view of the memory, which the owner keeps alive. */
 static PyObject *layout_call(PyObject *object, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     void *address;
@@ -288,7 +287,7 @@ static PyMemberDef layout_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* No cycle can lead through one: what it holds describes types, or has ended. */
+/* Not garbage-collected: it holds only descriptions of types and freed Records. */
 PyTypeObject NcLayout_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Layout",
     .tp_doc = "The description of a struct, a union or an array; makes Records.",
@@ -313,7 +312,7 @@ PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index)
 
 /* ---- whole values in memory ------------------------------------------------------------------ */
 
-/* Whether a value is a Record of a CType; types are one by their texts. */
+/* Return whether a value is a Record of a CType. Types are compared by their texts. */
 static int is_of(PyObject *value, PyObject *ctype)
 {
     if (!Py_IS_TYPE(value, nc_record_class)) {
@@ -340,7 +339,7 @@ int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t 
     return is_of(value, *pointee);
 }
 
-/* The row of a member, and where in memory that is. */
+/* Return the row of a member, and store its address. */
 static inline Member *member_at(Layout *layout, Py_ssize_t place, char *memory, char **at)
 {
     Member *member = &layout->members[layout->step == 0 ? place : 0];
@@ -355,7 +354,7 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
         memcpy(memory, nc_record_memory(value), (size_t)layout->size);
         return 1;
     }
-    /* Of a union, whose members all begin at 0, the tuple has one. */
+    /* Not for unions (all members at offset 0), whose tuples have one item. */
     if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != layout->count ||
         (layout->step == 0 && layout->count > 1 && layout->members[1].offset == 0)) {
         return 0;
@@ -370,13 +369,13 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
             }
             continue;
         }
-        /* No others, whose conversion may run any code. */
+        /* Converting other types may run arbitrary code. */
         if (member->other || (!PyFloat_CheckExact(item) && !PyLong_CheckExact(item) &&
                               !PyBool_Check(item) && !PyComplex_CheckExact(item))) {
             return 0;
         }
         if (nc_convert_scalar(member->who, -1, item, (char)member->code, at) < 0) {
-            PyErr_Clear(); /* storage.py raises it, with the name of the field */
+            PyErr_Clear(); /* storage.py raises it with the field's name */
             return 0;
         }
     }
@@ -423,7 +422,7 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
 {
     char *at;
     const Member *member = member_at(self->layout, place, self->memory, &at);
-    max_align_t number[2]; /* a complex long double is the longest */
+    max_align_t number[2]; /* large enough for complex long double */
     if (value == NULL) {
         PyErr_Format(PyExc_TypeError, "%U cannot be deleted", member->who);
         return -1;
@@ -442,8 +441,8 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
     return 0;
 }
 
-/* The place of a name; -1 where no member has it, or with an exception. Names of the class, which
- * begin with an underscore, are no member's, or a struct could take them from the code here. */
+/* Return the index of a name, or -1 if it is no member, or with an exception. The class's own
+ * names, which start with an underscore, take precedence over members. */
 static Py_ssize_t place_of(const Record *self, PyObject *name)
 {
     for (Py_ssize_t i = 0; i < MOST_NAMED && i < Py_SIZE(self->layout); i++) {
@@ -459,7 +458,7 @@ static Py_ssize_t place_of(const Record *self, PyObject *name)
     return found != NULL ? PyLong_AsSsize_t(found) : -1;
 }
 
-/* AttributeError with the names that there are; -1. */
+/* Raise AttributeError with the existing names. Return -1. */
 static int refuse_name(PyObject *object, PyObject *name)
 {
     PyErr_Clear();
@@ -521,7 +520,7 @@ static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
     Record *self = (Record *)(void *)object;
     PyObject *form = said(self->layout, FORM);
-    PyObject *extents = said(self->layout, EXTENTS); /* lengths, then steps in bytes */
+    PyObject *extents = said(self->layout, EXTENTS); /* lengths, then strides */
     if (!PyBytes_Check(form)) {
         PyErr_SetObject(PyExc_BufferError, form);
         view->obj = NULL;
@@ -533,15 +532,15 @@ static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
     Py_ssize_t *lengths = (Py_ssize_t *)(void *)PyBytes_AS_STRING(extents);
     view->itemsize = view->ndim != 0 ? lengths[2 * view->ndim - 1] : view->len;
     view->format = (flags & PyBUF_FORMAT) != 0 ? PyBytes_AS_STRING(form) : NULL;
-    if (view->ndim != 0) { /* else both are NULL (PEP 3118) */
+    if (view->ndim != 0) { /* otherwise both are NULL (PEP 3118) */
         view->shape = (flags & PyBUF_ND) != 0 ? lengths : NULL;
         view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? lengths + view->ndim : NULL;
     }
     return 0;
 }
 
-/* _put(kept, key, object, to, from, size): keeps an object under a key and copies what leads to it;
- * what was there before lives until then. In one go, as other threads do the same. */
+/* _put(kept, key, object, to, from, size): keep an object under a key, and copy the pointer to it.
+ * The previous object lives until then. Atomic with respect to other threads. */
 static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *kept, *key, *object;
@@ -560,7 +559,7 @@ static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* _copy_to(address, kept): copies the memory, and lists what is kept for it; in one go, too. */
+/* _copy_to(address, kept): copy the memory, and return a list of the kept objects. Also atomic. */
 static PyObject *record_copy_to(PyObject *object, PyObject *args)
 {
     PyObject *kept;
@@ -609,8 +608,8 @@ PyTypeObject NcRecordBase_Type = {
     .tp_members = record_members,
 };
 
-/* set_record_class(Record): once. What Python makes of a class to free its instances takes longer
- * than to make them. */
+/* set_record_class(Record): only the first call has an effect. Restores our tp_dealloc: that of
+ * Python classes takes longer than creating a Record. */
 PyObject *nc_set_record_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
     if (nc_record_class == NULL && PyType_Check(type)) {

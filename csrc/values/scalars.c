@@ -1,4 +1,4 @@
-/* csrc/values/scalars.c: the checked conversions of scalars.h. */
+/* csrc/values/scalars.c: implements scalars.h. */
 #include "scalars.h"
 
 #include "core/cffipointer.h"
@@ -23,7 +23,7 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
 {
     va_list arguments;
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) {
-        return; /* that says nothing about the value */
+        return; /* not about the value */
     }
     PyErr_Clear();
     va_start(arguments, format);
@@ -54,8 +54,8 @@ void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *want
                         Py_TYPE(value)->tp_name);
 }
 
-/* The letter of the one number in a value's buffer, and a copy of it in `memory`, which holds any;
- * 0 where there is none, perhaps with an exception. */
+/* Copy the only number in a value's buffer to `memory`, which fits any scalar. Return its letter,
+ * or 0 if there is none, perhaps with an exception. */
 static char number_in(PyObject *value, void *memory)
 {
     Py_buffer buffer;
@@ -74,8 +74,8 @@ static char number_in(PyObject *value, void *memory)
     return letter;
 }
 
-/* What a scalar of long doubles holds, which no number of Python's does: how many, real part first;
- * 0 for other values; -1 with an exception. */
+/* Read a scalar of one or two long doubles (real part first), which Python numbers cannot hold.
+ * Return how many, 0 for other values, or -1 with an exception. */
 static int long_doubles_in(PyObject *value, long double parts[2])
 {
     const PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
@@ -87,15 +87,15 @@ static int long_doubles_in(PyObject *value, long double parts[2])
         if (nc_cffi_long_double(value, parts) == 0) {
             return 1;
         }
-        PyErr_Clear(); /* no number: the usual way says so */
+        PyErr_Clear(); /* not a number: the normal conversion reports it */
         return 0;
     }
     char letter = number_in(value, parts);
     return letter == 'g' ? 1 : letter == 'Y' ? 2 : letter == '\0' && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Whether `number`, what `value` converted to, is an infinity that it was not; 1 with an exception,
- * which may be another one. */
+/* Return whether the finite `value` became infinite when converted to `number`. Return 1 with an
+ * exception, which may also be another one. */
 static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_complex number)
 {
     long double parts[2] = {0.0L, 0.0L};
@@ -115,7 +115,7 @@ static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_
     return 1;
 }
 
-/* Says of an array that it is no number; what the methods of others raised stays. */
+/* Raise the error for an array in place of a number. Keep exceptions of foreign methods. */
 static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
     Py_buffer buffer;
@@ -134,10 +134,11 @@ static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObj
     }
 }
 
-/* Says what is wrong with a value that became no double; what its own methods raised stays. */
+/* Raise the error for a value that cannot be converted to double. Keep exceptions of its own
+ * methods. */
 static void no_number(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
-    /* Read now: __complex__ may have given the value another class. */
+    /* Read late: __complex__ may have changed the value's class. */
     const PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
     if (PyErr_ExceptionMatches(PyExc_TypeError) &&
         (methods == NULL || (methods->nb_float == NULL && methods->nb_index == NULL))) {
@@ -180,7 +181,7 @@ static int convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, do
             return -1;
         }
     }
-    /* Not re + im * I: that loses signed zeros and infinities. */
+    /* Not re + im * I, which loses signed zeros and infinities. */
     double parts[2] = {number.real, number.imag};
     memcpy(out, parts, sizeof(parts));
     return 0;
@@ -223,8 +224,8 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
     return 1;
 }
 
-/* NumPy's bool and the integers of ctypes have no __index__, but a buffer of one number; those of
- * cffi have neither. */
+/* NumPy's bool and ctypes integers have no __index__, but export one number; cffi integers do
+ * neither. */
 PyObject *nc_integer_of(PyObject *value)
 {
     long double memory[2];
@@ -268,7 +269,7 @@ char nc_value_letter(PyObject *value)
     return '\0';
 }
 
-/* What C calls the integers of a code itself. */
+/* Return the C name of an integer code. */
 static const char *own_name(char code)
 {
     static const char *const names[] = {"?_Bool", "bsigned char",  "Bunsigned char", "hshort",
@@ -362,8 +363,7 @@ size_t nc_scalar_size(char code)
     return part == code ? size : 2 * size;
 }
 
-/* What the table says of a canonical code that is no complex number's; a long double where it says
- * nothing. */
+/* The names and limits of a canonical code, except complex ones. */
 typedef struct {
     char code;
     unsigned char is_native;
@@ -399,8 +399,8 @@ int nc_float_overflow(PyObject *name, Py_ssize_t index, char code)
     return -1;
 }
 
-/* A number that is finite, infinite or nan as a float that is the same. 0, or -1 with an exception
- * and nothing written. */
+/* Store a number, if finite as a finite float, else as the same infinity or nan. Return 0, or -1
+ * with an exception and nothing written. */
 static int store_real(PyObject *name, Py_ssize_t index, double number, char code, void *out)
 {
 #define STORE(letter, type_name, type, held, digits, ...)                                          \
@@ -435,7 +435,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
         return nc_convert_integer(name, index, value, code, out);
     }
     if (part == 'g') {
-        /* What a double does not hold. */
+        /* Values that a double cannot hold. */
         found = long_doubles_in(value, wide);
         if (found < 0) {
             return -1;
@@ -463,7 +463,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
 #define TO_PYTHON_BOOL(value) PyBool_FromLong((value) != 0)
 #define TO_PYTHON_SIGNED(value) PyLong_FromLongLong((long long)(value))
 #define TO_PYTHON_UNSIGNED(value) PyLong_FromUnsignedLongLong((unsigned long long)(value))
-/* Whether a float is out of range for one of Python's; then with an exception. */
+/* Whether a number is out of range for a Python float, with an exception set. */
 #define ESCAPES(number) (sizeof(number) > sizeof(double) && nc_longdouble_escapes(number))
 #define BOX(number) (ESCAPES(number) ? NULL : PyFloat_FromDouble((double)(number)))
 
@@ -504,7 +504,7 @@ PyObject *nc_scalar_to_python(char code, const void *address)
 
 /* ---- the table for Python -------------------------------------------------------------------- */
 
-/* An entry of it. */
+/* Return an entry of the table. */
 static PyObject *described(char letter)
 {
     static const char *const kinds[] = {

@@ -1,10 +1,10 @@
-/* csrc/values/scalars.h: numbers of Python's as C scalars and back, with checks.
+/* csrc/values/scalars.h: converts Python numbers to C scalars and back, with checks.
  *
- * Rules: floats take anything with __float__ or __index__; integers take
- * __index__ and are range-checked; complex takes __complex__, floats and integers. On failure an
- * exception is set that names the argument and the callable.
+ * Rules: floats accept objects with __float__ or __index__; integers accept __index__ and are
+ * range-checked; complex numbers accept __complex__, floats and integers. On failure, the exception
+ * names the argument and the callable.
  *
- * All need the GIL. */
+ * All functions need the GIL. */
 #ifndef NC_SCALARS_H
 #define NC_SCALARS_H
 
@@ -17,44 +17,43 @@
 #include <complex.h>
 #include <math.h>
 
-/* "argument 2 of 'pow'", a new reference: the subject of every message, where a callable counts its
- * arguments as those do who call it. A negative index: its name. */
+/* Return the subject of a message, a new str: "argument 2 of 'pow'", counted from 1, or for a
+ * negative index the name itself. */
 PyObject *nc_conversion_subject(PyObject *name, Py_ssize_t index);
 
-/* Replaces whatever exception is set by "argument <index + 1> of '<name>' <format>"; the format is
- * PyUnicode_FromFormat's. */
+/* Raise "argument <index + 1> of '<name>' <format>", replacing the current exception, if any,
+ * unless it is MemoryError. The format is that of PyUnicode_FromFormat. */
 void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,
                          ...);
 
-/* The same, as "must be <wanted> (got <its class>)". */
-/* Says of the exception that is set, which is somebody else's, which value it is about: a note. */
+/* Add a note to the current exception, raised by foreign code, that names the argument. */
 void nc_conversion_note(PyObject *name, Py_ssize_t index);
+/* Raise TypeError "... must be <wanted> (got <its class>)" with nc_conversion_error. */
 void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *wanted,
                               PyObject *value);
 
-/* name is the callable's, for messages; with a negative index it is the whole subject of the
- * message. */
+/* `name` is the callable's, for messages. If `index` is negative, it is the whole subject. */
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 
-/* Any scalar by its letter, into memory of its size. */
+/* Convert any scalar, given its letter, to memory of its size. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
-/* Raises OverflowError for a number that is out of range for a float of a letter. -1. */
+/* Raise OverflowError for a number out of range for a float type, given its letter. Return -1. */
 int nc_float_overflow(PyObject *name, Py_ssize_t index, char code);
-/* The reverse: a new reference, NULL with an exception for an unknown letter. */
+/* Convert a C scalar to Python. Return a new reference, or NULL with an exception. */
 PyObject *nc_scalar_to_python(char code, const void *address);
-/* Bytes of a scalar, 0 for a letter that is none. */
+/* Return the size of a scalar in bytes, or 0 if the letter is none. */
 size_t nc_scalar_size(char code);
-/* What its address is a multiple of, in a struct as well. */
+/* Return the alignment of a scalar, also in structs. */
 size_t nc_scalar_alignment(char code);
-/* The letter of the parts of a complex number's; of others the letter itself. */
+/* Return the letter of the parts of a complex letter, or any other letter itself. */
 char nc_part_letter(char code);
 
-/* The table of scalars, as Python has it: a tuple of (code in signatures, the canonical one, kind,
- * size, alignment, the other attributes of a Scalar by name). A new reference, or NULL. */
+/* Return the table of scalars for Python, a tuple of (code in signatures, canonical code, kind,
+ * size, alignment, dict of the other attributes of a Scalar). A new reference, or NULL. */
 PyObject *nc_scalars(void);
 
-/* What overload.c asks: how an integer letter takes a Python int. */
+/* How an integer letter accepts a Python int; used by overload.c. */
 typedef struct {
     char code;               /* '?', 'b', 'B', … 'Q' */
     unsigned char size;      /* bytes */
@@ -63,17 +62,19 @@ typedef struct {
     unsigned long long high; /* greatest value */
 } NcIntegerKind;
 
-/* The kind of a letter, NULL for one that is no integer. */
+/* Return the kind of a letter, or NULL if it is no integer. */
 const NcIntegerKind *nc_integer_kind(char code);
-/* 1 and the bits (two's complement) when a Python int fits, 0 when not, -1 with an exception. */
+/* Return 1 with the bits (two's complement) if a Python int fits, 0 if not, or -1 with an
+ * exception. */
 int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long long *bits);
-/* An int for what can stand for an integer: what has __index__, and NumPy's bool, which has none.
- * A new reference; NULL with an exception, or without one for a value that is no integer. */
+/* Return an int for an integer-like value: one with __index__, or an integer of NumPy (bool),
+ * ctypes or cffi. Return a new reference, NULL with an exception, or NULL without one if the value
+ * is no integer. */
 PyObject *nc_integer_of(PyObject *value);
-/* The same of an integer or an enumerator of cffi (cffipointers.c). */
+/* The same for an integer or enumerator of cffi (cffipointers.c). */
 PyObject *nc_integer_of_cffi(PyObject *value);
-/* The letter that says what a number is by itself: Python's own types, then scalars that export
- * a buffer of no dimensions (NumPy's, ctypes'). 0 when it is no number, or with an exception. */
+/* Return the letter of a number's own type: a Python type, or a scalar that exports a
+ * zero-dimensional buffer (NumPy, ctypes). Return 0 if it is no number, or with an exception. */
 char nc_value_letter(PyObject *value);
 
 #endif

@@ -1,4 +1,4 @@
-/* csrc/values/structpointer.c: the objects of structpointer.h. */
+/* csrc/values/structpointer.c: implements structpointer.h. */
 #include "structpointer.h"
 
 #include <structmember.h>
@@ -9,7 +9,7 @@
 
 PyTypeObject *nc_struct_pointer_class;
 
-/* set_struct_pointer_class(StructPointer): once. */
+/* set_struct_pointer_class(StructPointer): only the first call has an effect. */
 PyObject *nc_set_struct_pointer_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
     if (nc_struct_pointer_class == NULL && PyType_Check(type)) {
@@ -23,7 +23,7 @@ static NcStructPointer *of(PyObject *object)
     return (NcStructPointer *)(void *)object;
 }
 
-/* What the library's dict has for the type of an object of cffi's: borrowed, or NULL. */
+/* Return the value in the library's dict for the type of a cffi object: borrowed, or NULL. */
 static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);
@@ -37,7 +37,7 @@ static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 
 PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept)
 {
-    static PyObject *of_process; /* NULL before the first */
+    static PyObject *of_process; /* NULL before first use */
     if (cdata == NULL || !nc_is_cdata(cdata)) {
         return cdata;
     }
@@ -64,13 +64,13 @@ PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept)
     return (PyObject *)self;
 }
 
-/* bare(value): the object of cffi's that a StructPointer stands for; another value itself. */
+/* bare(value): return the cffi object that a StructPointer wraps, or the value itself. */
 PyObject *nc_bare_of(PyObject *Py_UNUSED(module), PyObject *value)
 {
     return Py_NewRef(nc_bare(value));
 }
 
-/* struct_pointer(cdata, structs, kept): what stands for it, without `kept` in memory of C's. */
+/* struct_pointer(cdata, structs, kept): wrap cdata if needed. Omit `kept` for memory owned by C. */
 PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *cdata;
@@ -85,9 +85,9 @@ PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
                : NULL;
 }
 
-/* ---- what cffi's object has ------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Of attributes the object's own are `cdata` alone. What is found in the memory keeps the same. */
+/* Only `cdata` is an attribute of the wrapper. Pointers read from the struct share its `kept`. */
 static PyObject *pointer_getattr(PyObject *object, PyObject *name)
 {
     PyObject *value = PyObject_GetAttr(of(object)->cdata, name);
@@ -126,7 +126,7 @@ static int pointer_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: cycles end in the memory and in dicts. */
+/* No tp_clear: the memory and the dicts break cycles. */
 static void pointer_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);

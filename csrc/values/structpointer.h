@@ -1,15 +1,15 @@
-/* csrc/values/structpointer.h: pointers to structs that have pointers in them, and arrays of
- * these, whose members and items take what initialisers take.
+/* csrc/values/structpointer.h: pointers to (arrays of) structs that contain pointers. Their members
+ * and items accept the same values as initialisers.
  *
- * cffi's own objects take no Python function for a member, and keep nothing that a member leads
- * to. A StructPointer wraps a cffi pointer, its `cdata`, to a struct that has pointers in it: what
- * `lib.new` makes, results, arguments of callbacks, and members of these. Assigning to a member
- * converts the value as `lib.new` does, and keeps what it leads to. All else is cffi's. What
- * members were assigned is kept by what `lib.new` made and all that was found in it; in memory of
- * C's, until another value is assigned.
+ * A cffi struct does not accept a Python function for a member, and does not keep the targets of
+ * its members alive. A StructPointer wraps a cffi pointer, its `cdata`, to a struct that contains
+ * pointers: from `lib.new`, a result, an argument of a callback, or a member of these. Assigning to
+ * a member converts the value as `lib.new` does, and keeps its target alive. Everything else is
+ * left to cffi. Objects from `lib.new`, and those read from them, keep what was assigned. In memory
+ * owned by C, it is kept until another value is assigned.
  *
- * Which of cffi's types it stands for, a dict of the library's says (_library/memory.py): it has
- * True for these. Python code assigns all that is no number: StructPointer.__setitem__.
+ * A dict of the library (_library/memory.py) maps the wrapped cffi types to True. Python code
+ * assigns values other than numbers: StructPointer.__setitem__.
  *
  * Threads: with the GIL. */
 #ifndef NC_STRUCTPOINTER_H
@@ -27,13 +27,13 @@ typedef struct {
 } NcStructPointer;
 
 extern PyTypeObject NcStructPointer_Type;
-extern PyTypeObject *nc_struct_pointer_class; /* Python's; NULL before it is made */
+extern PyTypeObject *nc_struct_pointer_class; /* the Python class; NULL before it is set */
 
-/* What stands for an object of cffi's: itself, or a StructPointer that keeps what members are
- * assigned in a dict, one of the process if that is NULL. Takes the object; NULL is passed on. */
+/* Return a cffi object, or a StructPointer that wraps it. `kept` is the dict of assigned values;
+ * NULL: a process-wide dict. Steals the object; returns NULL for NULL. */
 PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept);
 
-/* The object of cffi's that a value stands for, or the value: borrowed. */
+/* Return the cffi object that a StructPointer wraps, or the value itself. Borrowed. */
 static inline PyObject *nc_bare(PyObject *value)
 {
     return Py_IS_TYPE(value, nc_struct_pointer_class) ? ((NcStructPointer *)(void *)value)->cdata

@@ -1,4 +1,4 @@
-/* csrc/values/text.c: text between Python and C memory; text.h has the rules. */
+/* csrc/values/text.c: implements text.h. */
 #include "text.h"
 
 #include "core/cffipointer.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <wchar.h>
 
-/* Whether a str, an encoding, is this name. Each call asks, mostly about "utf-8" or "ascii". */
+/* Return whether an encoding has this name. Each call checks, mostly for "utf-8" or "ascii". */
 static int is_named(PyObject *encoding, const char *name, size_t length)
 {
     return PyUnicode_IS_COMPACT_ASCII(encoding) &&
@@ -36,7 +36,7 @@ const char *nc_text_itself(const NcCallInterface *cif, Py_ssize_t index, PyObjec
     return strlen(text) == (size_t)PyUnicode_GET_LENGTH(value) ? text : NULL;
 }
 
-/* Bytes of a character, of a letter that is not 'c'. */
+/* Return the bytes of a character, for a letter other than 'c'. */
 static size_t wide_size(char text)
 {
     return text == 'w' ? sizeof(wchar_t) : text == 'u' ? 2 : 4;
@@ -66,7 +66,7 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
     if (is_named(encoding, "ascii", 5)) {
         return PyUnicode_DecodeASCII(text, length, "strict");
     }
-    /* PyUnicode_Decode would hand a view of C's memory, which a codec may keep. */
+    /* PyUnicode_Decode would pass a view of C's memory, which a codec may keep. */
     const char *name = PyUnicode_AsUTF8(encoding);
     PyObject *copy = name != NULL ? PyBytes_FromStringAndSize(text, length) : NULL;
     PyObject *found = copy != NULL ? PyCodec_Decode(copy, name, "strict") : NULL;
@@ -79,8 +79,8 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
     return found;
 }
 
-/* The text of a letter at an address, not NULL, that a function of a call interface gave. A new
- * reference, or NULL with a UnicodeDecodeError, a ValueError for what is no character, or
+/* Decode the text at an address (not NULL) returned by a function of a call interface. Return a new
+ * reference, or NULL with UnicodeDecodeError, ValueError for an invalid character, or
  * MemoryError. */
 static PyObject *text_to_python(const NcCallInterface *cif, char text, const void *address)
 {
@@ -96,7 +96,7 @@ static PyObject *text_to_python(const NcCallInterface *cif, char text, const voi
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* The encoding of wide characters of some bytes, in this machine's order. */
+/* Return the encoding of wide characters of `size` bytes, in native byte order. */
 static const char *wide_encoding(size_t size)
 {
     if (size == 2) {
@@ -105,7 +105,7 @@ static const char *wide_encoding(size_t size)
     return PY_LITTLE_ENDIAN ? "utf-32-le" : "utf-32-be";
 }
 
-/* The characters of a str of Latin-1, which all are whole ones, as encode_wide has them. */
+/* encode_wide for Latin-1 characters, each of which is one wide character. */
 static PyObject *widen(const unsigned char *characters, size_t count, size_t size)
 {
     PyObject *encoded = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((count + 1) * size));
@@ -113,7 +113,7 @@ static PyObject *widen(const unsigned char *characters, size_t count, size_t siz
         return NULL;
     }
     void *memory = PyBytes_AS_STRING(encoded);
-    for (size_t i = 0; i <= count; i++) { /* Python ends them by a null character, too */
+    for (size_t i = 0; i <= count; i++) { /* includes Python's own NUL terminator */
         if (size == 2) {
             ((uint16_t *)memory)[i] = characters[i];
         } else {
@@ -123,7 +123,7 @@ static PyObject *widen(const unsigned char *characters, size_t count, size_t siz
     return encoded;
 }
 
-/* The characters as wide ones, with the null character that ends them, as bytes. */
+/* Return a str as wide characters with a NUL terminator, in a bytes object. */
 static PyObject *encode_wide(char text, PyObject *value)
 {
     if (PyUnicode_KIND(value) == PyUnicode_1BYTE_KIND) {
@@ -156,7 +156,7 @@ PyObject *nc_encode_text(const NcCallInterface *cif, PyObject *name, Py_ssize_t 
         return nulls == -2 ? NULL : refuse_null(name, place, "");
     }
     if (text == 'c' && is_utf8(cif->encoding)) {
-        *address = PyUnicode_AsUTF8(value); /* which the str keeps */
+        *address = PyUnicode_AsUTF8(value); /* cached in the str */
         if (*address == NULL) {
             nc_conversion_note(name, place);
             return NULL;

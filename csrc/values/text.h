@@ -1,46 +1,46 @@
-/* csrc/values/text.h: text behind pointers to const characters, which ends with a null character.
+/* csrc/values/text.h: NUL-terminated text behind pointers to const characters.
  *
- * Text in char is bytes, or str where the call interface has an encoding. Wide text, in wchar_t,
- * char16_t or char32_t, is str. Python owns what it gets: the characters are copied. C gets the
- * memory of the str itself where that has the encoding (UTF-8), else an encoded copy, valid until
- * the call is over. A null character within a str is refused: C would take it for the end.
+ * Text in char is bytes, or str if the call interface has an encoding. Wide text (wchar_t, char16_t
+ * or char32_t) is str. Python gets a copy of the characters. C gets the str's own UTF-8 memory if
+ * the encoding is UTF-8, otherwise an encoded copy, valid until the call returns. A str with
+ * embedded NULs is refused, because C would stop at the first.
  *
- * Letters: 'c' char, 'w' wchar_t, 'u' char16_t, 'U' char32_t. All need the GIL. */
+ * Letters: 'c' char, 'w' wchar_t, 'u' char16_t, 'U' char32_t. All functions need the GIL. */
 #ifndef NC_TEXT_H
 #define NC_TEXT_H
 
 #include "layout.h"
 #include "scalars.h"
 
-/* Whether argument `index` of a call interface takes a str. */
+/* Return whether argument `index` of a call interface accepts a str. */
 static inline int nc_takes_text(const NcCallInterface *cif, Py_ssize_t index)
 {
     char text = cif->arguments[index].text;
     return text != '\0' && (text != 'c' || cif->encoding != NULL);
 }
 
-/* The characters of bytes or a str for argument `index` of a call interface, where C can have them
- * as they are, which is as long as the object lives; NULL where that takes a closer look. */
+/* Fast path: return the characters of bytes or a str for argument `index`, if C can use them
+ * without a copy. They are valid as long as the object. Return NULL for all other cases. */
 const char *nc_text_itself(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
 
-/* A str for argument `place` of a call interface, which takes one: its address for C, and the owner
- * of what is there, a new reference, or NULL with an exception. With a negative place the first
- * argument is meant, and `name` is the whole subject of messages. */
+/* Convert a str for argument `place` of a call interface. Store its address for C, and return the
+ * owner of that memory, a new reference, or NULL with an exception. If `place` is negative, it is
+ * the first argument, and `name` is the whole subject of messages. */
 PyObject *nc_encode_text(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
                          PyObject *value, const char **address);
 
-/* Bytes as a str, a new reference, or NULL with an exception: UnicodeDecodeError, LookupError for
- * what is no encoding of text, or what the codec raises. Codecs that Python has not built in get a
- * copy of the bytes. */
+/* Decode bytes to a str. Return a new reference, or NULL with an exception: UnicodeDecodeError,
+ * LookupError for a codec that is no text encoding, or any exception of the codec. Codecs other
+ * than UTF-8 and ASCII get a copy of the bytes. */
 PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding);
 
-/* At most so many characters of 2 or 4 bytes, up to a null character, as a str: a new reference, or
- * NULL with a UnicodeDecodeError. */
+/* Decode at most `most` characters of `size` (2 or 4) bytes, up to a NUL. Return a new str, or NULL
+ * with UnicodeDecodeError. */
 PyObject *nc_decode_wide(const void *text, size_t size, size_t most);
 
-/* A pointer that C code gives, as a new reference: None for NULL; of a letter `text` what a call
- * interface makes of such text; else a cffi pointer of the type that the hook says for `ctype`,
- * which *foreign keeps. */
+/* Convert a pointer from C code to Python. Return a new reference: None for NULL, decoded text if
+ * `text` is a letter, otherwise a cffi pointer. *foreign caches its cffi type, which the hook
+ * returns for `ctype`. */
 PyObject *nc_given_pointer(const NcCallInterface *cif, char text, PyObject *ctype,
                            PyObject **foreign, void *address);
 
