@@ -5,7 +5,7 @@
  *     PyObject *capsule = PyCapsule_New(&api, NC_NATIVEAPI_CAPSULE, NULL);     provider
  *     PyDict_SetItemString(Type.tp_dict, NC_NATIVEAPI_ATTRIBUTE, capsule);
  *
- *     nc_nativeapi_find(obj, "d:d", NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK,  &entry);    consumer
+ *     nc_nativeapi_find(obj, "d:d", NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK, &entry);    consumer
  *
  * For providers. A type whose metaclass is not `extensibletype` (a static type or a Cython class,
  * for instance) stores this attribute in its dictionary:

@@ -5,8 +5,8 @@
  *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     retry until it succeeds
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- * In `refuse`, pass NC_FLAG_NEEDS_GIL if you do not hold the GIL, or NC_ERRORS_MASK if you do not
- * check for failures. */
+ * `refuse` combines NC_FLAG_NEEDS_GIL, if you do not hold the GIL, with NC_ERRORS_MASK, if you do
+ * not check for failures. */
 #ifndef NATIVECALL_ABI_H
 #define NATIVECALL_ABI_H
 #ifndef NC_WITHOUT_PYTHON /* the core uses only the structs */
@@ -26,7 +26,7 @@
 #define NC_ABI_VERSION 1
 #define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)    /* the caller must hold the GIL */
 #define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)    /* the function acquires the GIL and may block */
-#define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* release the GIL around the call: it is slow */
+#define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* slow: release the GIL around the call */
 #define NC_FLAG_ERRNO ((uintptr_t)1 << 3)        /* set errno before the call, save it after */
 #define NC_ERRORS_MASK ((uintptr_t)0x7 << 4)     /* how a failure is reported: one of these */
 #define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* it cannot fail, or this is unknown */
@@ -35,7 +35,7 @@
 #define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the integer result is zero */
 #define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the pointer result is NULL */
 #define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* set errno to 0 before; nonzero after: failed */
-#define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* the last argument is an int *, as errno above */
+#define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* as ERRNO, for the int at the last argument */
 #define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F) /* skip entries with any of these bits */
 typedef struct {
     const char *signature; /* canonical, interned; NULL ends the table; use NC_ABI_LOAD */

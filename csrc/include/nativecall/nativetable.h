@@ -11,7 +11,7 @@
  *     slots[1].data.objoffset = (intptr_t)(offsetof(Object, native) + NC_NATIVETABLE_PACKED);
  *
  *     nc_nativetable_init(&self->native);                        when you create the object
- *     nc_nativetable_add(&self->native, signature, 0, function)   or nc_native_add
+ *     nc_nativetable_add(&self->native, signature, 0, function) or nc_native_add
  *     nc_nativetable_clear(&self->native);                       in tp_dealloc
  *
  * Idea:       SEP 201 defines two formats for the same entries; each consumer chooses one. A

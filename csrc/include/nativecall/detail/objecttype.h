@@ -6,7 +6,7 @@
  *             is an instance of that metaclass. So C classes and Python classes can derive from one
  *             another. When CPython calls mro() for a new class, its NcClass is built in native
  *             code. The class gets the same rows in its slot table.
- * Seam:       __nativeclass__ in the namespace is a capsule with an unbuilt NcClass: the class's
+ * Interface:  __nativeclass__ in the namespace is a capsule with an unbuilt NcClass: the class's
  *             name and own members. C code stores it there (nc_class_define), or the package's
  *             `describe` does, from the nativecall.field and nativecall.method objects of the class
  *             body. `publish` then adds the descriptors to the class.
