@@ -13,8 +13,7 @@ NC_C_BEGIN
 /* ---- words ----------------------------------------------------------------------------------- */
 
 #define NC_PACKED_START (UINT64_C(1) << 63)
-#define NC_PACKED_CONTINUATION                                                                     \
-    (UINT64_C(4) << 60) /* bits 63 .. 60 of every word except the first */
+#define NC_PACKED_CONTINUATION (UINT64_C(4) << 60) /* bits 63 .. 60 of words after the first */
 
 /* Flags of calltable.h that a word can hold: all that readers do not ignore. */
 #define NC_PACKED_FLAGS_ALL 0x7F
