@@ -26,7 +26,7 @@ PyObject **nc_callable_name_place(NcCallable *self);
 /* Return the name for `name`, a callable or a str, as nc_callable_name does. */
 PyObject *nc_name(PyObject *name);
 
-/* Whether a str has a null character, which text in C ends at. */
+/* Return whether a str has an embedded NUL, which would end it in C. */
 static inline int nc_has_null(PyObject *text)
 {
     Py_ssize_t length = PyUnicode_GET_LENGTH(text);
