@@ -415,7 +415,7 @@ PyObject *nc_caller(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &type, &PyDict_Type, &plans)) {
         return NULL;
     }
-    if (!PyType_IsSubtype(type, &NcCallable_Type)) {
+    if (!PyType_IsSubtype(type, (PyTypeObject *)(void *)&NcCallable_Type)) {
         PyErr_SetString(PyExc_TypeError, "the class must be one of callables");
         return NULL;
     }
