@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     class CallbackOptions(TypedDict, total=False):
         """The keyword arguments of `Callback`."""
 
-        gil: Literal["take", "need"]
+        gil: Literal["take", "need"] | None
         errors: object
         name: str | None
         doc: str | None
@@ -87,7 +87,8 @@ class Callback(NativeCallable):
         if not callable(function):
             raise TypeError(f"'function' must be callable (got {type(function).__name__})")
         refuse_unknown(given, _OPTIONS)
-        gil, errors = given.pop("gil", "take"), given.pop("errors", None)
+        gil, errors = given.pop("gil", None), given.pop("errors", None)
+        gil = "take" if gil is None else gil
         if not isinstance(gil, str) or gil not in ("take", "need"):
             raise ValueError(f"'gil' must be 'take' or 'need' (got {gil!r})")
         wanted = parse(signature)

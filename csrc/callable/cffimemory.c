@@ -198,7 +198,8 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
         PyObject *part = ITEM(ITEM(members, i), 1);
         PyObject *value = Py_XNewRef(PyDict_GetItemWithError(given, name));
         PyObject *made = value != NULL ? convert(part, value, list, name, who) : NULL;
-        int is_left = made != NULL && made == value && PyTuple_CheckExact(part);
+        int is_left = made != NULL && made == value && PyTuple_CheckExact(part) &&
+                      !PyLong_CheckExact(value); /* the length of a flexible array */
         if (made != NULL ? PyDict_SetItem(given, name, made) < 0 : PyErr_Occurred() != NULL) {
             Py_CLEAR(given);
         }

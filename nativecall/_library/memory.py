@@ -140,7 +140,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
     def allocate(init: object, kept: list[Foreign]) -> FFIData:
         if is_usual:
-            return _ext.make_of(row, init, kept)
+            return _newp(ctype, init) if how is None else _ext.make_of(row, init, kept)
         return _aligned(alignment, kept)(ctype, init)
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:

@@ -37,7 +37,7 @@ def _load(role: str, place: str, only_tier2: bool) -> object:
 
         return _runtime.Runtime(place)
     importlib.import_module("nativecall")  # its runtime comes first
-    if ":" not in place:
+    if ":" not in place[1:-1]:
         raise ValueError(f"the object must be given as MODULE:NAME (got {place!r})")
     found = pkgutil.resolve_name(place)
     if role == "provider":

@@ -252,6 +252,7 @@ def test_a_callback_is_a_native_callable(callers, native):
     assert square.function.__name__ == "square"
     assert square.entries[0].flags == _lib.FLAG_TAKES_GIL
     assert nc.callback("d:d", abs, gil="need").entries[0].gil == "need"
+    assert nc.callback("d:d", abs, gil=None).entries[0].flags == _lib.FLAG_TAKES_GIL
     assert callers.apply(square.address(), 5.0) == 25.0
     assert native.apply(square, 6.0) == 36.0
     named = nc.callback("d:d", square.function, name="other", doc="Text")

@@ -402,6 +402,7 @@ def test_one_line_a_rule_with_its_section(foreign, command):
         ([], "one of the arguments --provider --consumer --runtime is required"),
         (["--runtime", "no_such_module"], "'no_such_module' cannot be loaded: ModuleNotFoundError"),
         (["--provider", "no_colon"], "the object must be given as MODULE:NAME (got 'no_colon')"),
+        (["--provider", "math:"], "the object must be given as MODULE:NAME (got 'math:')"),
         (["--provider", "math:nothing"], "module 'math' has no attribute 'nothing'"),
         (["--consumer", "math:pi"], "'math:pi' cannot be loaded: TypeError: it is no function"),
         (["--provider", "sys:maxsize", "--tier2"], "a provider has no option --tier2"),

@@ -22,6 +22,7 @@ typedef struct { unsigned low : 3, : 2, high : 9; int sign : 4; char tail; } bit
 typedef union { int i; double d; point p; } value;
 typedef struct { int kind; union { int i; double d; }; } variant;
 typedef struct { int n; double items[]; } open;
+typedef struct { int n; char *names[]; } named;
 typedef struct __attribute__((aligned(64))) { double lanes[8]; } lanes;
 typedef struct node { int value; struct node *next; } node;
 typedef struct hidden hidden;
@@ -125,7 +126,10 @@ def test_bit_fields_unions_and_open_arrays(lib):
     made = lib.new("open", {"n": 3, "items": [1, 2, 3]})
     assert [made.items[i] for i in range(3)] == [1, 2, 3]
     assert lib.ffi.sizeof(made[0]) == 32
-    assert lib.ffi.sizeof(lib.new("open", {"items": 4})[0]) == 40
+    for items in (4, range(4), iter([1, 2, 3, 4])):
+        assert lib.ffi.sizeof(lib.new("open", {"items": items})[0]) == 40
+    named = lib.new("named", {"names": 2})
+    assert (lib.ffi.sizeof(named[0]), len(named[0].names)) == (24, 2)
 
 
 def test_memory_is_aligned(lib):
@@ -336,7 +340,7 @@ def test_the_ffi_takes_types_as_any_other(lib):
         with pytest.raises(TypeError):
             ffi.sizeof()
     assert "Return the size" in ffi.sizeof.__doc__
-    assert "as cffi's `ffi.new` makes" in lib.new.__doc__
+    assert "as cffi's `ffi.new` does" in lib.new.__doc__
 
 
 # -- what does not fit ---------------------------------------------------------------------------
