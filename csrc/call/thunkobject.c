@@ -41,7 +41,7 @@ static size_t size_of(const NcCallInterface *inner, Py_ssize_t index)
 
 static int is_conversion(PyObject *code)
 {
-    return CONVERSION != NULL && PyBytes_CheckExact(code) &&
+    return NC_HAS_MACHINE_CODE && PyBytes_CheckExact(code) &&
            (size_t)PyBytes_GET_SIZE(code) >= sizeof(NcConversion);
 }
 

@@ -63,16 +63,17 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
         release_gil(call);
         return 0;
     }
-    if (nc_thread_has_exception(thread)) {
-        if (nc_left_here()) {
-            return_sentinel(self, out);
-            release_gil(call);
-            return 0;
-        }
+    const int has_exception = nc_thread_has_exception(thread);
+    if (has_exception && nc_left_here()) {
+        return_sentinel(self, out);
+        release_gil(call);
+        return 0;
+    }
+    Py_INCREF(self); /* before 3.12, taking an exception may run its class, which may free this */
+    if (has_exception) {
         call->before = nc_exception_take();
         call->ending |= NC_PYCALLBACK_RESTORE;
     }
-    Py_INCREF(self);
     if (!nc_stack_has_room(thread, call) && !nc_stack_look(thread)) {
         too_deep(self);
         return_sentinel(self, out);

@@ -33,8 +33,8 @@ int nc_report_taken(const void *address)
  * that is set stays. */
 static void report(PyObject *exception, PyObject *object)
 {
-    PyObject *raised = nc_exception_take();
     Py_XINCREF(object); /* the hook may close the callback, which drops its function */
+    PyObject *raised = nc_exception_take();
     nc_exception_put(exception);
     PyErr_WriteUnraisable(object);
     nc_exception_put(raised);

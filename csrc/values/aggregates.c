@@ -81,7 +81,7 @@ static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t ali
     return (places & (alignment - 1)) == 0;
 }
 
-int nc_convert_view(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_view(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                     Py_ssize_t ndim, intptr_t *words, NcPointer *owner)
 {
     char element = cif->arguments[index].pointee;

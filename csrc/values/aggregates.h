@@ -19,7 +19,7 @@ int nc_store_argument(NcCallInterface *cif, PyObject *name, Py_ssize_t index, Py
 
 /* Convert a strided view of `ndim` dimensions into `words`, 1 + 2 * ndim words. owner->address
  * points to `words`, or is NULL for None. Return as nc_store_value does. */
-int nc_convert_view(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
+int nc_convert_view(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                     Py_ssize_t ndim, intptr_t *words, NcPointer *owner);
 
 #endif

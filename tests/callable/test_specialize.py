@@ -563,6 +563,24 @@ def test_a_hook_that_deletes_itself():
         f["d:dd"]
 
 
+def test_a_hook_that_is_replaced_while_it_is_asked_stays_until_it_has_answered():
+    order = []
+
+    class Asked:
+        def __getattribute__(self, name):
+            f._specializer = None
+            return lambda *_: order.append("answered")
+
+        def __del__(self):
+            order.append("freed")
+
+    f = made("d:d", "d:dd")
+    f._specializer = Asked()
+    with pytest.raises(TypeError, match="no entry of 'f' takes"):
+        f("no number")
+    assert order == ["answered", "freed"]
+
+
 # -- threads ---------------------------------------------------------------------------------------
 
 

@@ -141,6 +141,23 @@ def test_what_does_not_fit_is_raised_and_c_gets_the_sentinel(c):
         c.large.convert("d:")()
 
 
+@pytest.mark.parametrize("jit", ["1", "0"])
+def test_a_double_that_no_float_holds(python, monkeypatch, jit):
+    """Code that is generated refuses it, and so do plans."""
+    monkeypatch.setenv("NATIVECALL_JIT", jit)
+    code = """
+import nativecall as nc
+f = nc.load("m").function("fabsf", "f:f").convert("d:d")
+print(f(-1.5), f(float("inf")), f(3.4028235e38) == 3.4028234663852886e38)
+try:
+    f(-1e39)
+except OverflowError as error:
+    print(error)
+"""
+    message = "argument 1 of 'fabsf' is out of range for 'float' (-3.4028235e+38 to 3.4028235e+38)"
+    assert python(code) == f"1.5 inf True\n{message}\n"
+
+
 def test_a_rule_of_single_values_stands_in_one_place(c, monkeypatch):
     """What the plan says of a conversion is done, by generated code and by the core, and told."""
     rule = rules._number

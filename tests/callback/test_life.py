@@ -8,6 +8,7 @@ import functools
 import gc
 import os
 import sys
+import sysconfig
 import threading
 import weakref
 from typing import Any
@@ -145,6 +146,43 @@ def test_it_may_close_itself(native, fails):
     assert native.apply(g, 1.0) == 2.0
     with fails(RuntimeError, "callback 'g' is closed"):
         native.apply(g, 1.0)
+
+
+LAZY = """
+#include <Python.h>
+
+double lazily(PyObject *type, double (*f)(double));
+
+double lazily(PyObject *type, double (*f)(double))
+{
+    PyErr_SetNone(type);
+    double result = f(1.0);
+    PyErr_Clear();
+    return result;
+}
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="exceptions are made where they are set")
+def test_an_exception_that_is_set_may_delete_it(python, builder, monkeypatch):
+    """To put the exception aside, it is made, which runs its class."""
+    path = builder.library(LAZY, "lazily", flags=(f"-I{sysconfig.get_path('include')}",))
+    code = """
+import ctypes, sys
+import nativecall as nc
+
+class Error(Exception):
+    def __init__(self):
+        del held[:]
+
+held = [nc.callback("d:d", lambda x: x + 1)]
+lazily = ctypes.PyDLL(sys.argv[1]).lazily
+lazily.argtypes, lazily.restype = [ctypes.py_object, ctypes.c_void_p], ctypes.c_double
+print(lazily(Error, held[0].address()), held)
+"""
+    # What is freed is overwritten.
+    monkeypatch.setenv("PYTHONMALLOC", "debug")
+    assert python(code, path) == "2.0 []\n"
 
 
 def test_it_may_delete_itself(callers, consumer, fails):

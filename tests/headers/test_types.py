@@ -183,6 +183,24 @@ def test_ways_that_do_not_agree_are_refused(c, fails, how, message):
         c.make(None, rows, offset=offset)
 
 
+def test_a_mutable_class_at_the_end_of_an_mro_hides_tables(c, found):
+    """Without a call of the type's own, what comes last in the MRO could bring one unnoticed."""
+
+    class Plain:
+        pass
+
+    class Meta(nc.extensibletype):
+        last = object
+
+        def mro(cls):
+            return [*super().mro()[:-1], cls.last]
+
+    silent = c.make(None, pair(c, 0), offset=c.CALLS[0])
+    assert found(filled(c, Meta("Before", (silent,), {}))) == 16
+    Meta.last = Plain
+    assert found(filled(c, Meta("After", (silent,), {}))) is None
+
+
 # -- heap types ----------------------------------------------------------------------------------
 
 
