@@ -1,7 +1,7 @@
 """Pickling of native callables: how another process recreates the same function.
 
 Addresses are meaningless there. A function is pickled by library and symbol, by the object it was
-created from, or by its name in a module. Any other function is refused, with a hint. Native code is
+created from, or by its name in a module. Other functions are refused, with a hint. Native code is
 never pickled: the other process links or generates its own.
 """
 
