@@ -290,7 +290,8 @@ class StructPointer(_ext.StructPointerBase):
             return
         held: list[Foreign] = []
         who = key, name
-        if part.kind in RECORDS or (part.kind == "array" and part.length is not None):
+        is_whole = part.kind in RECORDS or (part.kind == "array" and part.length is not None)
+        if is_whole and value is not None:
             held.append(_made(structs.owner, part, value, who))
             _assign(data, key, held[0] if part.kind == "array" else held[0][0], who)
         else:

@@ -192,6 +192,8 @@ def test_what_does_not_fit(lib):
         ("f", 3, "field 'f' of 'struct node' must be a function (got int)"),
         ("items", [1.5], "item 0 of field 'items' of 'struct node': an integer is required"),
         ("inner", {"h": 1}, "field 'inner' of 'struct node' has no field 'h'"),
+        ("inner", None, "field 'inner' of 'struct node' must be a mapping, a list, a tuple or"),
+        ("both", None, "field 'both' of 'struct node' must be a list, a tuple or an array (got"),
         ("n", "x", "field 'n' of 'struct node': an integer is required (got str)"),
     ):
         with pytest.raises(TypeError) as caught:
