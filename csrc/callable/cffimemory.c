@@ -317,7 +317,6 @@ static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
     int is_pointer = PyList_CheckExact(how);
     int is_several = PyTuple_CheckExact(how) && PyTuple_GET_SIZE(how) == 1;
     PyObject *list = NULL;
-    init = nc_bare(init);
     PyObject *value = Py_NewRef(init);
     PyObject *made = NULL;
     if (is_usual && !PyBytes_Check(init) && PyObject_CheckBuffer(init)) {
@@ -361,7 +360,9 @@ PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
         return made;
     }
     PyObject *kept = PyDict_New();
-    if (kept == NULL) {
+    /* What is found in the memory keeps all of it. */
+    if (kept == NULL || PyDict_SetItem(kept, Py_None, made) < 0) {
+        Py_XDECREF(kept);
         Py_DECREF(made);
         return NULL;
     }

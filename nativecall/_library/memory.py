@@ -1,8 +1,8 @@
 """Memory for a library's types: `lib.new`, and NumPy views of it. cffi owns the memory.
 
 Objects that were assigned to pointers in the memory live as long as the memory: functions, text,
-buffers, arrays, and structs made from lists and mappings. cffi's own assignments to members keep
-nothing alive.
+buffers, arrays, and structs made from lists and mappings. So do the structs that were copied into
+it, with the objects that they keep. cffi's own assignments to members keep nothing alive.
 
 A value that does not fit raises an error that names the member, before the memory is returned.
 """
@@ -145,7 +145,9 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """Allocate for initialisers that the core does not handle, or raise."""
-        init = _ext.bare(init)
+        source, init = init, _ext.bare(init)
+        if how is not None and isinstance(init, _CData):
+            kept.append(source)
         if elements is not None and not isinstance(init, _INITIALISERS):
             held = _buffer(elements[0], init, who)
             if held is not None:
@@ -421,11 +423,13 @@ def _write(
     if ctype.kind in _POINTERS:
         value = _slot(owner, ctype).convert(value, kept, who)
     elif ctype.kind in (*RECORDS, "array"):
-        value = _whole(ctype, _ext.bare(value))
+        source, value = value, _whole(ctype, _ext.bare(value))
         if not _is_whole(ctype, value):
             inner = getattr(place, key) if isinstance(key, str) else place[key]
             _fill(owner, inner, ctype, value, kept, who)
             return
+        if leads_on(ctype):
+            kept.append(source)
     _assign(place, key, value, who)
 
 

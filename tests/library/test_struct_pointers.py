@@ -176,6 +176,33 @@ def test_cycles_go(lib):
     assert gone() is None
 
 
+COPIES = {
+    "member": lambda lib, one: setattr(made := lib.new("node"), "inner", one.inner) or made,
+    "item": lambda lib, one: lib.new("node[2]", [{}, one]) + 1,
+    "new": lambda lib, one: lib.new("node", one[0]),
+    "in a list": lambda lib, one: lib.new("node", {"inner": one.inner}),
+    "memory of C's": lambda lib, one: setattr(lib.shared(), "inner", one.inner) or lib.shared(),
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_of_structs_keep_what_they_copy(lib, way):
+    one = lib.new("node", {"name": b"first"})
+    one.inner.g = lambda x: x + 0.5
+    copy = COPIES[way](lib, one)
+    del one
+    gc.collect()
+    assert lib.call_inner(copy, 1.0) == 1.5
+
+
+def test_what_is_found_in_memory_keeps_it(lib):
+    inner = lib.new("node", {"inner": {"g": lambda x: x + 0.5}}).inner
+    last = lib.new("node[2]", [{}, {"f": lambda p, x: x + 1}]) + 1
+    gc.collect()
+    assert inner.g(1.0) == 1.5
+    assert lib.call(last, 1) == 2
+
+
 def test_pointers_that_are_freed(path):
     lib = nc.load(path, DECLARED, free={"shared": "drop"})
     node = lib.shared()
