@@ -291,6 +291,8 @@ def _function_argument(
         _check_gil(signature, entry[2], holder, who)
         return entry[1], holder
     if rows:
+        if signature == "v:" and _is_callback(native):
+            return _any_function(value, who)
         known = [words(parse(row[0])) if shown else row[0] for row in rows]
         offers = f"; {value!r} offers {', '.join(map(repr, known))}"
         return _converted(ctype, value, who, offers, exactly, shown)
@@ -328,10 +330,15 @@ def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] |
     return None, None if offer is None else offer[1]
 
 
+def _is_callback(native: Native | None) -> bool:
+    return native is not None and any([isinstance(one, _ext.PyCallback) for one in native._owners])
+
+
 def _any_function(value: object, who: str) -> tuple[object, ...]:
     """Return the address of a C function for ``void *``, or for a function declared ``()``.
 
-    The declaration does not specify the signature.
+    The declaration does not specify the signature. ``void (*)(void)`` may be such a declaration
+    too, so what `callback` made is passed for it unconverted.
     """
     _, rows = _rows_of(value)
     if rows is not None and len(rows) == 1:

@@ -1,4 +1,7 @@
-"""Pointers to functions declared `()`, and `void *`: any C function, but none of Python."""
+"""Pointers to functions declared `()`, and `void *`: any C function, but none of Python.
+
+`void (*)(void)` is a callback of any type, too.
+"""
 
 import ctypes
 
@@ -12,10 +15,15 @@ typedef int (*any)();
 any kept;
 int run(int (*f)(), int x) { return f ? f(x) : -1; }
 void set(any g) { kept = g; }
+typedef void (*plain)(void);
+int attach(plain g, void *data) { return ((int (*)(int, void *))g)(4, data); }
+typedef struct { plain member; } slot;
+int emit(slot *s, void *data) { return attach(s->member, data); }
 any get(void) { return kept; }
 """
 DECLARED = "typedef int (*any)(); extern any kept; int run(int (*f)(), int x); void set(any g);"
-DECLARED += "any get(void);"
+DECLARED += "any get(void); typedef void (*plain)(void); int attach(plain g, void *data);"
+DECLARED += "typedef struct { plain member; } slot; int emit(slot *s, void *data);"
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +69,17 @@ def test_several_functions_are_none(lib):
         TypeError, match=r"must be one C function \(.* offers 'i:i', 'd:d'\); index"
     ):
         lib.run(both, 3)
+
+
+def test_a_callback_of_any_type_is_a_plain_function(lib):
+    note = nc.callback("int (int, PyObject *)", lambda x, notes: notes.append(x) or len(notes))
+    notes = nc.handle([])
+    assert lib.attach(note, notes) == 1
+    slot = lib.new("slot", {"member": note})
+    assert lib.emit(slot, notes) == 2
+    slot.member = nc.callback("int (int)", lambda x: -x)
+    assert lib.emit(slot, None) == -4
+    with pytest.raises(TypeError, match="it takes 1 argument, not 0"):
+        lib.attach(next(functions()), None)
+    with pytest.raises(TypeError, match="without the GIL"):
+        lib.attach(nc.callback("int (int)", abs, gil="need"), None)
