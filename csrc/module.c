@@ -32,7 +32,7 @@ static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
         return NULL;
     }
     if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)(void *)type, base)) {
-        PyErr_SetString(PyExc_TypeError, "the class of callables must be one of theirs");
+        PyErr_SetString(PyExc_TypeError, "the class must be a subclass of the callable type");
         return NULL;
     }
     nc_callable_class = (PyTypeObject *)(void *)Py_NewRef(type);

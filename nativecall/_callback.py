@@ -214,7 +214,7 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     no_value = isinstance(errors, bool) and result.kind not in ("bool", "object")
     if no_value or isinstance(errors, str):
         choices = ", ".join(map(repr, _REPORTED))
-        which = f", which is no {result.text!r}" if no_value else ""
+        which = f", not a {result.text!r}" if no_value else ""
         raise ValueError(
             f"'errors' must be None, a value for C, or one of {choices} (got {errors!r}{which})"
         )

@@ -262,8 +262,8 @@ static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssi
         if (subject != NULL) {
             PyErr_Format(is_negative ? PyExc_ValueError : PyExc_OverflowError,
                          is_negative ? "%U is the length of an out-parameter (got %R)"
-                                     : "%U is the length of an out-parameter of more bytes than "
-                                       "memory has (got %R)",
+                                     : "%U is the length of an out-parameter that does not fit "
+                                       "in memory (got %R)",
                          subject, number);
         }
     }

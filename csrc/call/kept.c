@@ -137,8 +137,8 @@ static PyObject *kept_by_library(NcCallable *self)
     PyObject *kept = nc_library_kept((PyObject *)self);
     if (kept == NULL) {
         nc_callable_error(self, PyExc_ValueError,
-                          "is no function of a library, which could keep "
-                          "functions");
+                          "does not belong to a library, so nothing keeps "
+                          "the functions alive");
     }
     return kept;
 }

@@ -88,7 +88,7 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_
         size_t size = size_of(inner, place->index);
         if (size == 0 || offset < (Py_ssize_t)sizeof(NcThunk) || offset > bytes ||
             size > (size_t)(bytes - offset)) {
-            PyErr_SetString(PyExc_ValueError, "a place is an argument, and lies in the Thunk");
+            PyErr_SetString(PyExc_ValueError, "a place must be an argument and lie in the Thunk");
             goto fail;
         }
         place->offset = (size_t)offset;

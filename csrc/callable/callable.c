@@ -179,7 +179,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
         if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->cif->text !=
                                self->calls->entries[i].signature) {
             PyErr_SetString(PyExc_ValueError,
-                            "overloads must begin with those of the present entries");
+                            "overloads must begin with those of the existing entries");
             return NULL;
         }
     }
@@ -221,7 +221,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     if (position < 0 || (size_t)position >= nc_calltable_count(self->calls) ||
         self->calls->entries[position].signature != ((NcCallInterface *)(void *)cif)->text ||
         target == NULL) {
-        PyErr_SetString(PyExc_ValueError, "there is no such entry to replace");
+        PyErr_SetString(PyExc_ValueError, "no entry at this position has this signature");
         return NULL;
     }
     /* It keeps the name of its first function. The present owner comes last in the list, even
@@ -275,7 +275,8 @@ static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     if (!nc_has_one(self) || self->as.view.ml_name != NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "it is decided how this is called");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "only a callable with one entry and no view can be unwrapped");
         return NULL;
     }
     self->vectorcall = nc_vectorcall_plan;
@@ -398,10 +399,10 @@ static PyGetSetDef callable_getset[] = {
     {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
     {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},
     {"_specializer", callable_get_more, callable_set_specializer, NULL, MORE(specializer)},
-    {"_is_entry", callable_get_is_entry, NULL, "whether f[signature] gave it out", NULL},
+    {"_is_entry", callable_get_is_entry, NULL, "whether f[signature] returned it", NULL},
     {"_only", callable_get_only, NULL, "a single restricted to its entry", NULL},
-    {"_owners", callable_get_owners, NULL, "what lives as long; the last is the present one's",
-     NULL},
+    {"_owners", callable_get_owners, NULL,
+     "objects that it keeps alive; the last is the current owner", NULL},
     {"signatures", nc_entries_signatures, NULL,
      "Canonical signatures of the entries, in the order they were added.", NULL},
     {"builtin", nc_builtinview_get, NULL,

@@ -310,7 +310,7 @@ static PyMemberDef callinterface_members[] = {
      "argument types, then the result's"},
     {"policies", T_OBJECT_EX, offsetof(NcCallInterface, policies), READONLY, "the Policies"},
     {"ways", T_OBJECT, offsetof(NcCallInterface, ways), READONLY,
-     "of a variadic function the call interfaces for more arguments than it names, by their types"},
+     "call interfaces for the extra arguments of a variadic function, by their types"},
     {"names", T_OBJECT, offsetof(NcCallInterface, names), READONLY,
      "names of the arguments that Python passes, or None where there are none"},
     {"trampoline", T_STRING, offsetof(NcCallInterface, shape), READONLY,

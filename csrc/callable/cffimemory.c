@@ -35,7 +35,8 @@ enum { TYPE, CIF, KIND, CALLBACK, CONVERT, SLOT };
 static int has_items(Py_ssize_t count, Py_ssize_t wanted)
 {
     if (count != wanted) {
-        PyErr_SetString(PyExc_TypeError, "nativecall._library.memory knows what it takes");
+        PyErr_SetString(PyExc_TypeError,
+                        "nativecall._library.memory passes a wrong number of items");
     }
     return count == wanted;
 }

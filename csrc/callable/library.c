@@ -164,7 +164,7 @@ static PyMethodDef library_methods[] = {
 };
 
 static PyGetSetDef library_getset[] = {
-    {"path", library_get_path, NULL, "the file, None where the loader does not tell", NULL},
+    {"path", library_get_path, NULL, "the file, or None if the loader does not report it", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -244,7 +244,7 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 static PyObject *object_argument(const NcPyCallback *self, size_t index, PyObject *given)
 {
     if (given == NULL) {
-        PyErr_Format(PyExc_ValueError, "argument %zu of '%U' is NULL, which is no object",
+        PyErr_Format(PyExc_ValueError, "argument %zu of '%U' must be an object (got NULL)",
                      index + 1, nc_pycallback_name(self));
         return NULL;
     }

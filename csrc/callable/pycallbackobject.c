@@ -52,7 +52,8 @@ static int check_plan(PyObject *planned, Py_ssize_t readers)
     const NcClosurePlan *plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
     if (size < sizeof(*plan) || plan->args != (size_t)readers ||
         (size - sizeof(*plan)) / sizeof(NcStep) < plan->args) {
-        PyErr_SetString(PyExc_ValueError, "'plan' must be the closure plan of so many readers");
+        PyErr_SetString(PyExc_ValueError,
+                        "'plan' must be a closure plan with a step for each reader");
         return -1;
     }
     return 0;
@@ -194,8 +195,8 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
 {
     if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 3 ||
         !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !are_names(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec, a function, and its name or that "
-                                         "and what messages on the result begin with");
+        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec, a function, and its name or a "
+                                         "tuple of the name and the subject for its result");
         return NULL;
     }
     return (PyObject *)nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], args[2]);
@@ -416,7 +417,7 @@ PyObject *nc_caller(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     if (!PyType_IsSubtype(type, (PyTypeObject *)(void *)&NcCallable_Type)) {
-        PyErr_SetString(PyExc_TypeError, "the class must be one of callables");
+        PyErr_SetString(PyExc_TypeError, "the class must be a subclass of the callable type");
         return NULL;
     }
     return PyCFunction_New(&method, args);

@@ -138,7 +138,7 @@ PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
     }
     if (!holds_doubles(&results, results.len) || !holds_doubles(&x, results.len) ||
         (y.obj != NULL && !holds_doubles(&y, results.len))) {
-        PyErr_SetString(PyExc_ValueError, "the buffers must hold as many doubles each");
+        PyErr_SetString(PyExc_ValueError, "the buffers must hold the same number of doubles");
         goto done;
     }
     job.length = results.len / (Py_ssize_t)sizeof(double);

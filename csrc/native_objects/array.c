@@ -30,7 +30,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if (!nc_type_is_native(of)) {
-        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", of);
+        PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", of);
         return NULL;
     }
     const NcClass *cls = nc_class_with_objects(of);

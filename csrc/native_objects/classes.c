@@ -15,7 +15,7 @@ static NcClass *class_of(PyObject *type)
 {
     NcClass *cls = PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
     if (cls == NULL) {
-        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", type);
+        PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", type);
     }
     return cls;
 }

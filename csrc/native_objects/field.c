@@ -43,9 +43,8 @@ static inline char *field_place(const Field *self, PyObject *object)
             return fields + self->offset;
         }
     }
-    PyErr_Format(PyExc_TypeError,
-                 "field '%U' is one of '%s' objects, and this is none (got %.200s)", self->name,
-                 self->type->tp_name, Py_TYPE(object)->tp_name);
+    PyErr_Format(PyExc_TypeError, "field '%U' of '%s' objects does not apply to a '%.200s' object",
+                 self->name, self->type->tp_name, Py_TYPE(object)->tp_name);
     return NULL;
 }
 
@@ -194,7 +193,8 @@ static PyObject *field_add(PyObject *descriptor, PyObject *const *args, Py_ssize
     uint64_t old = 0;
     char *place;
     if (self->atomic && strchr("bBhHiIqQ", self->letter) == NULL) {
-        PyErr_Format(PyExc_TypeError, "%U is no atomic integer; only these add", self->who);
+        PyErr_Format(PyExc_TypeError, "%U is not an atomic integer; only these support add()",
+                     self->who);
         return NULL;
     }
     place = atomic_arguments(self, "add", args, given, 1, &added);
@@ -288,7 +288,7 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     const NcClass *native = nc_type_class((PyTypeObject *)(void *)cls);
     const char *text = PyUnicode_AsUTF8(name);
     if (native == NULL && text != NULL) {
-        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", cls);
+        PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", cls);
     }
     const NcField *field =
         native != NULL && text != NULL ? find_field(native, text, letter[0], (size_t)size) : NULL;

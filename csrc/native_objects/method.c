@@ -30,8 +30,8 @@ static int check_call(const Method *self, PyObject *const *args, Py_ssize_t narg
                      self->type->tp_name);
     } else if (nc_object_of_python(args[0], self->cls) == NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "method '%U' is one of '%s' objects, and this is none (got "
-                     "%.200s)",
+                     "method '%U' of '%s' objects does not apply to a '%.200s' "
+                     "object",
                      self->name, self->type->tp_name, Py_TYPE(args[0])->tp_name);
     } else if (self->callable == NULL) {
         PyErr_Format(PyExc_TypeError, "method '%U' of '%s' is abstract", self->name,
@@ -82,8 +82,8 @@ static int bind_callable(Method *self, PyObject *given, int takes_fields)
         !nc_has_one(callable) || callable->cif->nargs == 0 ||
         callable->cif->arguments[0].code != 'P' || callable->more->self_class != NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "a method is a callable of one entry of its own, whose first argument is a "
-                     "pointer (got %R)",
+                     "a method must be a callable of one entry that no other method uses, whose "
+                     "first argument is a pointer (got %R)",
                      given);
         return -1;
     }
@@ -114,7 +114,7 @@ static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     const NcClass *native = nc_type_class((PyTypeObject *)(void *)cls);
     if (native == NULL) {
-        PyErr_Format(PyExc_TypeError, "%R is no class of native objects", cls);
+        PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", cls);
         return NULL;
     }
     Method *self = (Method *)(void *)type->tp_alloc(type, 0);

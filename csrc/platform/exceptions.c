@@ -331,8 +331,7 @@ void nc_exception_refuse_foreign(const PyThreadState *thread)
 {
     if (!nc_thread_has_exception(thread)) {
         PyErr_SetString(PyExc_RuntimeError,
-                        "a Python function was called by C code in another interpreter than its "
-                        "own");
+                        "C code called a Python function in a different interpreter");
     }
 }
 

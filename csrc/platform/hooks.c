@@ -81,6 +81,6 @@ PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         }
         Py_RETURN_NONE;
     }
-    PyErr_SetString(PyExc_TypeError, "the core has no such hooks");
+    PyErr_SetString(PyExc_TypeError, "the core has no hooks of this name and number");
     return NULL;
 }

@@ -337,7 +337,7 @@ void nc_stub_require(const NcStubSlot *Py_UNUSED(slot), const void *Py_UNUSED(co
 
 void *nc_stub_new(void *Py_UNUSED(code), void *Py_UNUSED(context))
 {
-    PyErr_SetString(PyExc_RuntimeError, "no stubs are known for this processor");
+    PyErr_SetString(PyExc_RuntimeError, "stubs are not supported on this processor");
     return NULL;
 }
 

@@ -65,11 +65,11 @@ def function(obj: FFIData) -> Function | None:
 def reason(obj: Foreign) -> str | None:
     """Return why a cffi object has no C function, and what to pass instead."""
     if is_ffi_type(obj):
-        return f"{obj!r} is a type of cffi's; pass a function pointer of it"
+        return f"{obj!r} is a cffi type; pass a function pointer of that type"
     if not is_cdata(obj) or _lib.ffi.typeof(obj).cname != "void *":
         return None
     return (
-        "a 'void *' of cffi's has no type; if it is a function, say which: "
+        "a cffi 'void *' has no function type; if it is a function, cast it: "
         "ffi.cast('double (*)(double)', it)"
     )
 
@@ -304,7 +304,7 @@ def _named(text: Foreign, ffi: Foreign) -> Signature:
         except Exception as refusal:  # cffi's parsers raise many classes
             reason = (str(refusal).splitlines() or [type(refusal).__name__])[0]
             raise SignatureError(f"the FFI has no type {text!r}: {reason}") from None
-        raise SignatureError(f"{found.cname!r} is no function pointer to cffi") from None
+        raise SignatureError(f"{found.cname!r} is not a function pointer in cffi") from None
 
 
 def typed(
@@ -312,7 +312,7 @@ def typed(
 ) -> tuple[NativeCallable, tuple[object, ...] | None]:
     """Return the requested entry and what creates its function pointers; None means `form`."""
     if ffi is not None and not hasattr(ffi, "typeof"):
-        raise TypeError(f"'ffi' must be an FFI of cffi's or None (got {type(ffi).__name__})")
+        raise TypeError(f"'ffi' must be a cffi FFI or None (got {type(ffi).__name__})")
     if signature is None:
         return callable._alone(None), None
     kind: FFIType | None = None
@@ -321,7 +321,7 @@ def typed(
         if kind.kind == "pointer" and kind.item.kind == "function":
             kind = kind.item
         if kind.kind != "function":
-            raise SignatureError(f"{kind.cname!r} is no function pointer to cffi")
+            raise SignatureError(f"{kind.cname!r} is not a function pointer in cffi")
     elif isinstance(signature, str):
         kind = _as_written(signature) or _declared(ffi, signature)
     if kind is None:

@@ -245,10 +245,10 @@ def function(obj: Foreign) -> Function | None:
 def reason(obj: Foreign) -> str | None:
     """Return why a ctypes object has no C function, and what to pass instead."""
     if isinstance(obj, type) and issubclass(obj, _CFuncPtr):
-        return f"{obj.__name__} is a class of function pointers of ctypes'; pass an instance of it"
+        return f"{obj.__name__} is a class of ctypes function pointers; pass an instance of it"
     if isinstance(obj, ctypes.c_void_p):
         return (
-            "a c_void_p of ctypes' has no type; if it is a function, pass the address and a "
+            "a ctypes c_void_p has no type; if it is a function, pass the address and a "
             "signature: wrap(it.value, 'd:d')"
         )
     if not isinstance(obj, _CFuncPtr):
@@ -257,10 +257,10 @@ def reason(obj: Foreign) -> str | None:
         return "its argtypes are not set"
     untold = _untold(obj.argtypes)
     if untold is None:
-        return "its restype is a function of Python's"
+        return "its restype is a Python function"
     kind = obj.argtypes[untold]
     name = getattr(kind, "__name__", type(kind).__name__)
-    what = "is a class of Python's alone"
+    what = "is a Python class without a C type"
     if isinstance(kind, type) and issubclass(kind, _CData):
         what = "converts arguments itself (from_param), which C does not"
     return f"{name}, argument {untold + 1} of its argtypes, {what}"
@@ -432,8 +432,8 @@ class Unfit:
         name = found.__name__
         each = [f"{name}[{one!r}]" for one in found.signatures]
         raise TypeError(
-            f"ctypes does not tell which entry of {name!r} it wants; pass {', '.join(each[:-1])} "
-            f"or {each[-1]}, or f.to_ctypes(CLASS), the class being that of argtypes"
+            f"ctypes does not say which entry of {name!r} it wants; pass {', '.join(each[:-1])} "
+            f"or {each[-1]}, or f.to_ctypes(CLASS), with the class in argtypes"
         )
 
 
@@ -450,7 +450,7 @@ def typed(
     signature = _signature(getattr(kind, "_argtypes_", None), getattr(kind, "_restype_", None))
     if signature is None:
         raise TypeError(
-            f"'signature' must be a class that has argument types, all of ctypes' ({name} has not)"
+            f"'signature' must be a class whose argument types are all of ctypes (got {name})"
         )
     entry = callable._matching(signature)
     _refuse_gap(entry._chosen(None)[0].signature)

@@ -108,14 +108,14 @@ _PYTHRAN_TYPES = {
 }
 #: Capsules with these names hold no function.
 _DATA = {
-    "dltensor": "an array by DLPack's protocol",
-    "dltensor_versioned": "an array by DLPack's protocol",
-    "used_dltensor": "an array by DLPack's protocol that was taken",
-    "used_dltensor_versioned": "an array by DLPack's protocol that was taken",
-    "arrow_schema": "a type of Arrow's",
-    "arrow_array": "an array of Arrow's",
-    "arrow_array_stream": "a stream of Arrow's",
-    "arrow_device_array": "an array of Arrow's",
+    "dltensor": "a DLPack array",
+    "dltensor_versioned": "a DLPack array",
+    "used_dltensor": "a DLPack array that was consumed",
+    "used_dltensor_versioned": "a DLPack array that was consumed",
+    "arrow_schema": "an Arrow type",
+    "arrow_array": "an Arrow array",
+    "arrow_array_stream": "an Arrow stream",
+    "arrow_device_array": "an Arrow array",
 }
 
 
@@ -134,7 +134,7 @@ _XLA_FORMS = (
 def read(name: str) -> Name:
     """Parse a capsule's name; never raises."""
     if name == XLA:
-        reason = f"a custom call of XLA's does not tell which kind it is: write {_XLA_FORMS}"
+        reason = f"XLA does not record the kind of a custom call: write {_XLA_FORMS}"
         return Name(None, None, reason, False)
     if _TABLE.search(name):
         return Name(None, None, "it is the table of a module's C API, with many functions", True)
@@ -197,7 +197,7 @@ class _Gap(Unusable):
     """An unknown type; `is_struct` is true if it is known to be a struct or union."""
 
     def __init__(self, name: str, is_struct: bool) -> None:
-        super().__init__("nobody here knows it", cname=name)
+        super().__init__("the type is unknown", cname=name)
         self.is_struct = is_struct or name == _MEMORYVIEW
 
 
@@ -371,9 +371,9 @@ def _unknown(name: str, outer: dict[str, str]) -> str:
     ]
     first = next(iter(outer.values()))
     declared = f"{first} {{ … }}" if " " in first else f"typedef … {first}"
-    what = "is a type" if len(outer) == 1 else "are types"
+    what = "is an unknown type" if len(outer) == 1 else "are unknown types"
     return (
-        f"in the capsule's name, {name!r}, {' and '.join(spelt)} {what} that nobody here knows; "
+        f"in the capsule's name, {name!r}, {' and '.join(spelt)} {what}; "
         "write the signature, or name a library that declares the type with 'types', as in "
         f"nativecall.load(None, '{declared};')"
     )
@@ -401,7 +401,7 @@ def _pythran(name: str) -> Name | None:
         found.append(parse(f"void ({named} {stars})", hint="c").args[0])
     shown = "".join([one.text for one in found if one is not None])
     reason = (
-        f"the capsule's name, {name!r}, tells the arguments as Pythran has them, {shown!r}, and no "
-        f"result; write 'd:{shown}' where that is a double"
+        f"the capsule's name, {name!r}, has the argument types of Pythran, {shown!r}, but no "
+        f"result; write 'd:{shown}' if that is a double"
     )
     return Name(None, tuple(found), reason, False)

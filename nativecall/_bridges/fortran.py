@@ -133,12 +133,12 @@ def reason(obj: Foreign) -> str | None:
     if type(obj).__name__ != "fortran":
         return None
     if not _address(obj):
-        return "a fortran object without '_cpointer' is a module or common block of Fortran's"
+        return "a fortran object without '_cpointer' is a Fortran module or common block"
     told = _Told(obj)
     return (
-        f"'signature' must be given: f2py does not tell the kinds of numbers, only {told.usage!r} "
-        f"({'; '.join(told.listed)}). Write what is passed, all by reference and in the order of "
-        "the procedure, as in 'v:&d&d'; or, of a function, scalars by value: 'd:d'"
+        f"'signature' must be given: f2py does not report the kinds of numbers, only "
+        f"{told.usage!r} ({'; '.join(told.listed)}). Write what is passed, all by reference and "
+        "in the order of the procedure, as in 'v:&d&d'; or, for a function, scalars by value: 'd:d'"
     )
 
 
@@ -177,7 +177,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         if texts(signature) != count:
             raise SignatureError(
                 f"'signature' is {signature.text!r}, where {texts(signature)} arguments can be "
-                f"texts, but f2py tells of {count} in {_Told(obj).usage!r}",
+                f"texts, but f2py reports {count} in {_Told(obj).usage!r}",
                 hint="write '&b' for each of these, for their lengths follow, and 'P' for arrays "
                 f"of int8; {_UNCHECKED}",
             )
@@ -198,7 +198,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         _refuse_other(obj, signature, is_wrapper)
     if is_wrapper is None and returns:
         raise _not_made(
-            f"whether {name!r} returns its result or writes it cannot be told: its address has no "
+            f"whether {name!r} returns its result or writes it is unknown: its address has no "
             "symbol"
         )
     if not any(values) and not (is_wrapper and returns):
@@ -206,7 +206,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     passed = [one for one, by_value in zip(signature.args, values, strict=True) if by_value]
     for one in (signature.result, *passed):
         if one.kind not in _BY_VALUE or not is_native(one):
-            raise _not_made(f"what passes a {one.text!r} of {name!r} by reference cannot be made")
+            raise _not_made(f"no wrapper can pass a {one.text!r} of {name!r} by reference")
     plan = _by_reference(signature, values, bool(is_wrapper) and returns)
     made = by_plan(address, plan, name, obj)
     return Function(made.address(), signature, Passing(obj, made), name)

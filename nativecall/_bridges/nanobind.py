@@ -18,6 +18,6 @@ def reason(obj: Foreign) -> str | None:
     if not kind.startswith(("nb_func", "nb_method", "nb_bound_method")):
         return None
     return (
-        f"a {kind} of nanobind's does not tell which C++ function it calls, nor its type; export "
+        f"a nanobind {kind} does not record which C++ function it calls, nor its type; export "
         'the pointer as well, as in nb::capsule((void *) &f, "double (double)"), and pass that'
     )

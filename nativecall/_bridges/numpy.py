@@ -157,7 +157,7 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
 
     found = _ufunc_of(ufunc)
     if found is None:
-        raise wrong_type("'ufunc'", "a ufunc of NumPy's", ufunc)
+        raise wrong_type("'ufunc'", "a NumPy ufunc", ufunc)
     require("'types'", types, str, "a str, as in ufunc.types")
     made: Foreign = loops.both(found, types)
     return made  # type: ignore[no-any-return]  # checkers see another class

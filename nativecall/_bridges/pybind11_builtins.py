@@ -142,10 +142,10 @@ def of_capsule(obj: Foreign) -> str:
     if known is None and "pybind11" not in repr(obj.__self__):
         return (
             f"{obj.__name__!r} is a built-in function that is bound to {obj.__self__!r}, which "
-            "does not tell the C function that it calls; pass that one's address and a signature"
+            "does not record the C function that it calls; pass its address and a signature"
         )
     version = "" if known is None else f", with internals {known[1]}"
     return (
-        f"{obj.__name__!r} is a function of pybind11's from before version 3.0{version}, whose "
+        f"{obj.__name__!r} is a pybind11 function from before version 3.0{version}, whose "
         f"record is not read: build its module with 3.0 or later, or {_ADVICE}"
     )

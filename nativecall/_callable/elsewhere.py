@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def _check(signature: Signature, flags: int, policies: Policies) -> None:
     """Refuse functions that cffi cannot call correctly."""
     for name in policies.steps:
-        raise SignatureError(f"calls on this processor have no {name}=")
+        raise SignatureError(f"{name}= is not supported on this processor")
     if flags & _lib.FLAG_NEEDS_GIL or "O" in signature.text:
         raise SignatureError(
             f"{signature.text!r} needs the GIL, which calls on this processor drop", hint="drop it"

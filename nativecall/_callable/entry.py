@@ -297,10 +297,9 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     elif isinstance(target, int) and not isinstance(target, bool):
         address = target
         if not 0 < address < _ADDRESS_LIMIT:
-            given = "0 is no function" if address == 0 else f"{address:#x} is none"
             raise ValueError(
                 f"'target' must be the address of a C function, from 1 to {_ADDRESS_LIMIT - 1:#x} "
-                f"({given})"
+                f"(got {address:#x})"
             )
         sys.audit("nativecall.wrap", address, as_text(signature))
     else:
@@ -319,7 +318,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             if reason is not None:
                 raise TypeError(reason)
             python = callable(target) and type(target).__module__ != "_cffi_backend"
-            way = "; nativecall.callback makes C functions of Python's" if python else ""
+            way = "; nativecall.callback makes C functions from Python functions" if python else ""
             if isinstance(target, str):
                 way = "; nativecall.load finds functions by their names"
             elif hasattr(target, "_FuncPtr") or type(target).__name__.startswith("FFILibrary"):
@@ -327,7 +326,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             raise TypeError(
                 "'target' must be an address, a native callable, a function pointer or function of "
                 "ctypes, cffi, Cython, Numba, f2py, pybind11 or llvmlite, a ufunc, a PyCapsule, a "
-                "LowLevelCallable, a registered box or a mapping "
+                "LowLevelCallable, an object with a registered reader or a mapping "
                 f"(got {type(target).__name__}{way})"
             )
         address, known, owner, name = found.address, found.signature, found.owner, found.name
@@ -339,8 +338,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             raise TypeError(f"'signature' must be given: {found.reason}")
         if known is None and foreign.user_data(target):
             raise TypeError(
-                f"user data is bound where {_a(target)} tells what it is for, and this one does "
-                "not tell its type; wrap its 'function' to pass the data in each call"
+                f"user data is bound if {_a(target)} names the function's type, and this one "
+                "does not; wrap its 'function' to pass the data in each call"
             )
         if wanted is not None:
             refuse_known_otherwise(wanted, found)
@@ -348,7 +347,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         if known is None:
             reason = None if isinstance(target, int) else foreign.reason(target)
             hint = "" if reason is None else f": {reason}"
-            raise TypeError(f"'signature' must be given: {_a(target)} does not tell its own{hint}")
+            raise TypeError(f"'signature' must be given: {_a(target)} does not have one{hint}")
         wanted = known
     elif (
         known is not None

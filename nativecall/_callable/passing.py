@@ -80,5 +80,5 @@ def _takes_less(made: NativeCallable, wanted: Signature) -> bool:
 def _too_few(name: str, wanted: Signature, count: int) -> SignatureError:
     return SignatureError(
         f"{name!r} takes {counted(count, 'argument')}, and C passes {len(wanted.args)}; only a "
-        "last 'void *' beside other arguments is left out, as user data"
+        "last 'void *' beside other arguments can be omitted, as user data"
     )

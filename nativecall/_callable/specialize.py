@@ -197,17 +197,15 @@ def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
     if answer is whole or _ext.viewed(answer) is whole:
         if _has(whole, text):
             return resolve(answer, text, _PLAIN)
-        raise TypeError(
-            f"{what} and answered with {whole.__name__!r} itself, which has no such entry"
-        )
+        raise TypeError(f"{what} and returned {whole.__name__!r} itself, which has no such entry")
     try:
         return resolve(answer, text, _PLAIN)
     except (SignatureError, NoEntryError) as error:
         reason = error.reason if isinstance(error, SignatureError) else error
-        raise SignatureError(f"{what} and gave another function: {reason}") from error
+        raise SignatureError(f"{what} and returned another function: {reason}") from error
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{what} and gave what is none: {error}") from error
+        raise kind(f"{what} and returned no function: {error}") from error
 
 
 def compiled(target: object, signatures: list[Signature], options: Options) -> list[NewEntry]:

@@ -178,8 +178,7 @@ def spec_of(
         stack += _BLOCKS
     if below and stack > _MOST_STACK:
         raise ValueError(
-            f"{name!r} is made of too many thunks already; convert or bind the function that "
-            "they lead to"
+            f"{name!r} already has too many nested thunks; convert or bind the original function"
         )
     places = [
         (index, node.offset) for index, node in enumerate(plan.arguments) if isinstance(node, Bound)

@@ -195,9 +195,9 @@ class ArrayOf(Node):
     def __init__(self, item: Node, length: int | None, written: str = "") -> None:
         super().__init__()
         if item.kind == "function":
-            raise SignatureError("an array of functions is none")
+            raise SignatureError("an array cannot have functions as elements")
         if length is not None and length < 0:
-            raise SignatureError(f"an array of {length} elements is none")
+            raise SignatureError(f"an array cannot have {length} elements")
         self._bound(item)
         self.item = item
         self.length = length

@@ -155,7 +155,7 @@ def _is_number(value: Value) -> bool:
 def _binary(op: str, left: Value, right: Value) -> Value:
     """Return the result of a binary operator."""
     if not (_is_number(left) and _is_number(right)):
-        raise Unknown("arithmetic with what is no number")
+        raise Unknown("arithmetic with a value that is not a number")
     if op in ("&&", "||"):
         both = bool(left[0]), bool(right[0])
         return int(all(both) if op == "&&" else any(both)), INT, True
@@ -221,7 +221,7 @@ def _number(token: str) -> Value:
     except OverflowError as error:
         raise Unknown(str(error)) from None
     except ValueError:
-        raise Unknown(f"{token!r} is no number") from None
+        raise Unknown(f"{token!r} is not a number") from None
     if code is None:
         raise Unknown(f"{token!r} has a type that is not computed")
     if code == "g" and (
@@ -267,7 +267,7 @@ def cast(value: Value, node: Node) -> Value:
     if isinstance(number, bytes):
         if isinstance(node, PointerTo) and node.item.size == 1:
             return value
-        raise Unknown("the address of a string is no constant")
+        raise Unknown("the address of a string is not a constant")
     if isinstance(node, PointerTo):
         if isinstance(number, float):
             raise Unknown("a float is no address")
@@ -529,7 +529,7 @@ class Parser:
             error.at = start if error.at is None else error.at
             raise
         if len(value) != 3:
-            raise Unknown("a constant is no integer", start)
+            raise Unknown("a constant must be an integer", start)
         return value[0]
 
     def expression(self, level: int = 0) -> Value:
@@ -575,7 +575,7 @@ class Parser:
                 node = self.type_name()
                 self.expect(")")
                 if self.tokens[self.at] == "{":
-                    raise Unknown("a compound literal is no constant")
+                    raise Unknown("a compound literal is not a constant")
                 return cast(self._unary(), node)
             value = self.expression()
             self.expect(")")
@@ -585,7 +585,7 @@ class Parser:
         if token in ("+", "-", "~", "!"):
             value = self._unary()
             if not _is_number(value) or (token == "~" and len(value) != 3):
-                raise Unknown("an operator on what is no number")
+                raise Unknown("an operator on a value that is not a number")
             if token == "!":
                 return int(not value[0]), INT, True
             if len(value) != 3:
@@ -619,8 +619,8 @@ class Parser:
                 self.at += 1
             return self._character_of(text) if self.accept("[") else (text, "bytes")
         if token.isidentifier():
-            raise Unknown(f"{token!r} is no constant", self.at - 1)
-        raise Unknown(f"{token or 'nothing'!r} is no constant expression", self.at - 1)
+            raise Unknown(f"{token!r} is not a constant", self.at - 1)
+        raise Unknown(f"{token or 'nothing'!r} is not a constant expression", self.at - 1)
 
     def _character_of(self, text: bytes) -> Value:
         """Parse the index of a string element, after its '[', and return the element."""
@@ -720,7 +720,7 @@ class Parser:
             elif kind == "storage":
                 if said.storage:
                     both = f"'{said.storage} {meant}'"
-                    raise Unknown(f"{both} cannot be said of one thing", self.at - 1)
+                    raise Unknown(f"{both} cannot be combined", self.at - 1)
                 said.storage = meant
             elif kind == "record":
                 node = self._record(token)
@@ -928,7 +928,7 @@ class Parser:
             start = self.at
             said, node = self.specifiers()
             if said.storage:
-                raise Unknown(f"{said.storage!r} says nothing of a member", start)
+                raise Unknown(f"{said.storage!r} does not apply to a member", start)
             last = members[-1][1] if members and kind == "struct" else None
             if isinstance(last, ArrayOf) and last.length is None:
                 raise Unknown("an array of unknown length ends a struct", start)
@@ -1114,7 +1114,7 @@ class Parser:
     def function(self) -> FunctionOf:
         """Return the function of the only declaration, which may be a pointer to it."""
         if "typedef" in self.tokens:
-            raise Unknown("a typedef is no function", 0)
+            raise Unknown("a typedef is not a function", 0)
         found = function_of(self.whole())
         if found is None:
             raise self.no_function()
@@ -1191,7 +1191,7 @@ class Parser:
             name, node, constant = self.declarator(base, said.const)
             self.call(base, name)
             if said.storage:
-                raise Unknown(f"{said.storage!r} says nothing of a parameter", start)
+                raise Unknown(f"{said.storage!r} does not apply to a parameter", start)
             place = start if name is None else self.named
             self.trailing(said)
             node = said.type(node)
@@ -1361,7 +1361,7 @@ class Parser:
             except Unknown:
                 pass
         if self.strict and static:
-            raise Unknown(f"{name!r} is no constant", self.places[name], "leave it out")
+            raise Unknown(f"{name!r} is not a constant", self.places[name], "leave it out")
         self.at = begun
         while self.tokens[self.at] not in (",", ";", ""):
             self.at = self.closing(self.at)

@@ -59,7 +59,7 @@ class _ConstReader(Reader):
             self.at = end
         ctype = super().admitted(place, depth)
         if const and ctype.kind not in ("pointer", "voidptr", "view"):
-            raise self.error(f"'const' says nothing of {ctype.text!r}, which is a copy", at)
+            raise self.error(f"'const' does not apply to {ctype.text!r}, which is copied", at)
         self.readonly.append(const)
         return ctype
 

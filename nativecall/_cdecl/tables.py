@@ -249,7 +249,7 @@ class _Tables:
                 continue
             if macro.parameters is not None:
                 if name not in self.functions and name not in self.variables:
-                    self.skipped.setdefault(name, "a macro with parameters is no function")
+                    self.skipped.setdefault(name, "a macro with parameters is not a function")
             elif macro.text:
                 try:
                     constants[name] = [token for token, _ in expansion.of([(name, 0)])]
@@ -275,7 +275,7 @@ class _Tables:
                 self._no_constant(name, error)
 
     def _no_constant(self, name: str, error: Unknown) -> None:
-        self.skipped.setdefault(name, f"a macro that is no constant: {error.reason}")
+        self.skipped.setdefault(name, f"a macro that is not a constant: {error.reason}")
 
     def _macro(self, name: str, tokens: list[str]) -> None:
         parser = self.parser

@@ -90,7 +90,7 @@ def _system() -> Iterator[_Line]:
             yield _GOOD, "settings", f"{name}={chosen}", means
         elif chosen not in ("", "0", "1"):
             found = f"{name}={chosen}"
-            yield _FALLBACK, "settings", found, f"not known, so ignored: {value} is for {means}"
+            yield _FALLBACK, "settings", found, f"unknown and ignored; {value} is for {means}"
 
 
 def _tried() -> Iterator[_Line]:

@@ -149,7 +149,7 @@ def _inside(obj: object) -> tuple[int | None, list[Row]]:
         return pointer.address, [
             Row("a pointer", hex(pointer.address)),
             Row("to", "unknown data" if pointer.pointee is None else pointer.pointee.text),
-            Row("for", "arguments of native calls; it is no function"),
+            Row("for", "arguments of native calls; it is not a function"),
         ]
     return None, []
 

@@ -265,7 +265,7 @@ def _turned_off() -> bool:
     """Return whether the environment disables generated code."""
     chosen = os.environ.get("NATIVECALL_JIT", "")
     if chosen not in ("", "0", "1"):
-        warn_once(f"NATIVECALL_JIT={chosen} is not known, so ignored: 0 is for no generated code")
+        warn_once(f"NATIVECALL_JIT={chosen} is unknown and ignored; 0 is for no generated code")
     return chosen == "0"
 
 

@@ -48,8 +48,8 @@ def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, obj
             raise _unable(name, known)
         if free is not None and (len(known.args) != 1 or known.variadic):
             raise ValueError(
-                f"'free' is called with the pointer alone, and {name!r} is {known.text!r}; give a "
-                "Python function that calls it with what else it takes"
+                f"'free' is called with only the pointer, but {name!r} is {known.text!r}; give a "
+                "Python function that passes the other arguments"
             )
     added: set[str] = library._options.all_names(names_of(told)) - library._ending
     library._ending.update(added)

@@ -501,13 +501,13 @@ class Library(Single):
             # A macro's target often has the same name with underscores.
             like = [one for one in declarations.rows if one.strip("_") == name.strip("_")]
             hint = did_you_mean([min(like, key=len)] if like else [])
-            problem = f"{name!r} of {self._called} is left out: {reason}{hint}"
+            problem = f"{name!r} of {self._called} is skipped: {reason}{hint}"
             raise SymbolError(problem, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Write a declared variable of the library; other attributes cannot be set."""
         if hasattr(type(self), name):
-            way = f"; library[{name!r}] = ... sets the variable of C's"
+            way = f"; library[{name!r}] = ... sets the C variable"
             hint = way if name in self._known.variables else ""
             raise AttributeError(f"{name!r} of a Library cannot be set{hint}")
         self[name] = value

@@ -115,7 +115,7 @@ def new(owner: Owner, given: object, init: object) -> FFIData:
     elif is_ffi_type(given):
         row = row_of(owner, _checked(owner, given))
     else:
-        raise wrong_type("'ctype'", "a type in C or one of cffi's types", given)
+        raise wrong_type("'ctype'", "a C type or a cffi type", given)
     return _ext.make(row, init)
 
 
@@ -477,7 +477,7 @@ def _sized(
         size = before + length * _lib.ffi.sizeof(ctype.item)
         if size > sys.maxsize:
             raise OverflowError(
-                f"{_named(who)} of {length} items has {size} bytes, more than memory has"
+                f"{_named(who)} of {length} items has {size} bytes, more than fit in memory"
             )
         return length, init
     if ctype.kind in RECORDS and ctype.fields and not isinstance(init, (_CData, type(None))):
@@ -712,7 +712,7 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     """Implement `Library.asarray`."""
     value = _ext.bare(value)
     if not handles.is_cdata(value):
-        raise wrong_type("'value'", "a pointer or an array of cffi's", value)
+        raise wrong_type("'value'", "a cffi pointer or array", value)
     handles.check_open(value, "'value'")
     ctype = _cffi_backend.typeof(value)
     is_array, step, rest, view = _arrays.get(ctype) or _arrays.keep(ctype, _array_of(ctype))
@@ -736,7 +736,7 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     size = count * step
     lengths += rest
     if size > sys.maxsize:
-        raise OverflowError(f"'shape' is {lengths}, {size} bytes, more than memory has")
+        raise OverflowError(f"'shape' is {lengths}, {size} bytes, more than fit in memory")
     data = owner.ffi.buffer(value, size) if size else bytearray()
     made: NDArray = view(data)
     return made if len(lengths) == 1 else made.reshape(lengths)

@@ -269,7 +269,7 @@ class LibraryOptions:
                 there = [each for each in self._spellings(name) if each in rows][:1]
                 problem = "".join([_problem(option, value, signatures[each]) for each in there])
                 if problem:
-                    raise ValueError(f"{problem} (said of {name!r})")
+                    raise ValueError(f"{problem} (for {name!r})")
             for whose, value, some in one.of_several(rows):
                 wanted = _arguments(option, value)
                 having = [each for each in some if wanted and _has(rows[each], wanted)]
@@ -281,7 +281,7 @@ class LibraryOptions:
                 if wanted and some and not having:
                     problem = _nothing_has(option, wanted, {each: rows[each] for each in some})
                 if problem:
-                    raise ValueError(f"{problem} (said of {whose})")
+                    raise ValueError(f"{problem} (for {whose})")
 
     def _spellings(self, name: str) -> tuple[str, ...]:
         """Return the possible symbols of a function with this name."""

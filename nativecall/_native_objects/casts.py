@@ -45,7 +45,7 @@ def native_object(
     to an object's fields is not a pointer to the object.
     """
     if not isinstance(cls, _ext.nativeobjecttype):
-        raise TypeError(f"{cls!r} is no class of native objects")
+        raise TypeError(f"{cls!r} is not a class of native objects")
     address = _address(pointer)
     found = _ext.object_with_class(address, known_class, cls, owned)
     if found is None:

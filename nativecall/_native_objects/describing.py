@@ -60,8 +60,8 @@ def describe(
             _check_name(name, key)
         if isinstance(value, Field) and value.text == name:
             raise TypeError(
-                f"class {name!r}: its name is a type's code as well, and field({name!r}) is of "
-                "that type, no reference; rename the class, or write "
+                f"class {name!r}: its name is also a type code, so field({name!r}) has that "
+                "type and is not a reference; rename the class, or write "
                 "field(nativecall.NativeObject), a reference to any native object"
             )
         if isinstance(value, Field):
@@ -156,7 +156,7 @@ def _type_of(code: str, who: str, offset: int) -> CType:
         raise
     if offset % ctype.alignment:
         raise TypeError(
-            f"{who} lies at offset {offset}, which is no multiple of {ctype.alignment}, the "
+            f"{who} lies at offset {offset}, which is not a multiple of {ctype.alignment}, the "
             f"alignment of {code!r}"
         )
     return ctype
@@ -304,7 +304,7 @@ def _check_order(cls: type) -> None:
                 raise TypeError(
                     f"class {cls.__name__!r}: {name!r} of its base {one.__name__!r} is a native "
                     f"{'field' if isinstance(value, Field) else 'method'}, but {one.__name__!r} is "
-                    "no class of native objects; derive it from nativecall.NativeObject"
+                    "not a class of native objects; derive it from nativecall.NativeObject"
                 )
         before = [later for later in order if cls.__mro__.index(later) > cls.__mro__.index(one)]
         for name in names.keys() & one.__dict__.keys():
@@ -312,15 +312,15 @@ def _check_order(cls: type) -> None:
             if name in rows:
                 raise TypeError(
                     f"class {cls.__name__!r}: {name!r} is native, and {one.__name__!r}, which is "
-                    "no class of native objects, would hide it in Python alone; put it behind, or "
-                    "make it one"
+                    "not a class of native objects, would hide it in Python only; put it behind, "
+                    "or make it one"
                 )
 
 
 def _hidden(cls: type, name: str, what: str) -> TypeError:
     return TypeError(
         f"class {cls.__name__!r}: {name!r} is {what}, and what the class has of that name, by "
-        "__slots__ or by code that ran while it was made, would hide it in Python alone; use "
+        "__slots__ or by code that ran while it was made, would hide it in Python only; use "
         "another name"
     )
 

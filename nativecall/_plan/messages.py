@@ -32,8 +32,8 @@ def given_text(index: int) -> str:
 
 def no_way(source: CType, target: CType) -> str:
     if isinstance(source, Pointer) and isinstance(target, Pointer):
-        return f"is {source.text!r}, which points to something else than {target.text!r}"
-    return f"is {source.text!r}, which does not become {target.text!r}"
+        return f"is {source.text!r}, which points to a different type from {target.text!r}"
+    return f"is {source.text!r}, which cannot be converted to {target.text!r}"
 
 
 def advice(source: CType, target: CType) -> str | None:
@@ -66,7 +66,7 @@ def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
         by_code = plan.before.is_code
         result = None if by_code or plan.before.needs == "pointer" else value
         made = plan.before.failure(name, result, value if by_code else 0)
-        return made or SystemError(f"'{name}' failed without saying how")
+        return made or SystemError(f"'{name}' failed, but reported no error")
     return _unfit(subject, one.source, one.target, value)
 
 

@@ -565,8 +565,8 @@ def _endings(
 
     if errors and errors.hidden and before == none and errors.fits(inner):
         otherwise(
-            "its last argument does not say whether it failed",
-            f"nativecall.wrap(f, errors={errors.name!r}) says that it does",
+            "its last argument does not report failures",
+            f"nativecall.wrap(f, errors={errors.name!r}) declares that it does",
         )
     # The result becomes the wanted one.
     after = errors or (known if known.suits(wanted) else none)
@@ -574,14 +574,14 @@ def _endings(
         if result.kind == wanted.kind and after.needs == "any":
             found.append(_Ending(after, own, given))
     elif before.is_status and after != before:
-        otherwise("its result is a status, no value")
+        otherwise("its result is a status, not a value")
     elif after.needs != "any" and (before == none or before.needs == "integer") and after != before:
         otherwise(
-            f"its result does not say what errors={after.name!r} means",
-            f"nativecall.wrap(f, errors={after.name!r}) says so of f itself",
+            f"its result does not have the meaning of errors={after.name!r}",
+            f"nativecall.wrap(f, errors={after.name!r}) declares it for f itself",
         )
     elif after.needs == "integer" and after != before:
-        otherwise("its result is no status")
+        otherwise("its result is not a status")
     else:
         found.append(_Ending(after, own, given, value=result))
     # The function's last pointer argument is the result.
@@ -591,8 +591,8 @@ def _endings(
             if result.kind != "void" and before.needs != "integer":
                 if result.kind == "int" and len(own) - 1 == len(given) and not inner.variadic:
                     otherwise(
-                        f"its result {result.text!r} is a value of its own, no status",
-                        "nativecall.wrap(f, errors='nonzero') says that it is one",
+                        f"its result {result.text!r} is a value, not a status",
+                        "nativecall.wrap(f, errors='nonzero') declares that it is one",
                     )
             elif after.needs == "any" or (after.needs == "pointer" and wanted.kind in POINTERS):
                 left = [*own[:place], *own[place + 1 :]]
@@ -718,9 +718,9 @@ def convert(
                     refused = found
         if refused is None:
             refused = Refused(
-                f"errors={errors!r} fits neither result"
+                f"errors={errors!r} applies to neither result"
                 if errors
-                else f"its result {inner.result.text!r} does not become {outer.result.text!r}"
+                else f"its result {inner.result.text!r} cannot become {outer.result.text!r}"
             )
         raise refused
     except Refused as last:

@@ -165,13 +165,13 @@ def _offered(ufunc: numpy.ufunc) -> str:
 def _why_none(ufunc: numpy.ufunc) -> str:
     if not ufunc.types:
         return (
-            "all of its loops are of NumPy's newer interface (ArrayMethod), for text or types of "
-            "others"
+            "all of its loops use NumPy's newer interface (ArrayMethod), for text or "
+            "user-defined types"
         )
     if any(["O" in types for types in ufunc.types]):
         return (
-            "it has loops over Python objects alone, as numpy.frompyfunc makes them; "
-            "nativecall.callback makes C functions of Python's"
+            "it only has loops over Python objects, as those of numpy.frompyfunc; "
+            "nativecall.callback makes C functions from Python functions"
         )
     if any([{*types} & {*_DATES} for types in ufunc.types]):
         return (

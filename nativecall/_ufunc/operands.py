@@ -69,12 +69,11 @@ def core(text: object) -> Core:
     TypeError, ValueError
     """
     if not isinstance(text, str):
-        raise wrong_type("'signature'", "one of NumPy's, as '(n),(n)->()', or None", text)
+        raise wrong_type("'signature'", "a generalised ufunc's, as '(n),(n)->()', or None", text)
     match = _SIGNATURE.fullmatch(text)
     if match is None:
         raise ValueError(
-            "'signature' must be one of NumPy's generalised ufuncs, as '(n),(n)->()' "
-            f"(got {text!r})"
+            f"'signature' must be a generalised ufunc's signature, as '(n),(n)->()' (got {text!r})"
         )
     names: list[str] = []
 
@@ -138,7 +137,9 @@ class _Reader:
         if isinstance(result, Struct) and result.is_plain:
             fields = [(field.type, field.offset) for field in result.fields]
         if not fields or not all([_is_number(one) for one, _ in fields]):
-            raise self.refusal(f"its result, {result.text!r}, is no number, nor a struct of some")
+            raise self.refusal(
+                f"its result, {result.text!r}, is not a number or a struct of numbers"
+            )
         return fields
 
     def plan(self, arguments: list[Passed], rows: list[tuple[int, ...]] | None) -> LoopPlan:
@@ -189,7 +190,7 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
             one.inputs.append(pointee)
         else:
             raise one.refusal(
-                f"{_shown(one.signature, index, True)} is no number",
+                f"{_shown(one.signature, index, True)} is not a number",
                 "out= of wrap() and load() makes results of pointers, "
                 "to_ufunc(signature=...) takes arrays",
             )
@@ -207,11 +208,9 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
 
 def _require(one: _Reader) -> None:
     if not one.outputs:
-        raise one.refusal(
-            "nothing comes out of it", "out= of wrap() and load() makes results of pointers"
-        )
+        raise one.refusal("it has no output", "out= of wrap() and load() makes results of pointers")
     if not one.inputs:
-        raise one.refusal("it takes nothing")
+        raise one.refusal("it has no input")
 
 
 def _element(ctype: CType) -> CType | None:

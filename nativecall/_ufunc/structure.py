@@ -63,7 +63,7 @@ def _require_known(module: Foreign) -> None:
     version = tuple([int(part) if part.isdigit() else -1 for part in parts[:2]])
     if version not in KNOWN:
         raise Unknown(
-            f"NumPy {text} is none that nativecall knows the C structs of: it knows "
+            f"nativecall does not know the C structs of NumPy {text}, only those of "
             f"{'.'.join(map(str, KNOWN[0]))} to {'.'.join(map(str, KNOWN[-1]))}"
         )
 

@@ -65,7 +65,7 @@ def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found 
     except Exception as error:  # any exception of the array's library
         kind = type(error) if type(error) in (TypeError, ValueError) else BufferError
         given = type(value).__name__
-        problem = kind(f"{who} must be a {text!r} {what}, and this {given} is none: {error}")
+        problem = kind(f"{who} must be a {text!r} {what} (got {given}: {error})")
     raise problem  # here, so that no traceback keeps the export alive
 
 

@@ -201,15 +201,14 @@ class _Registered:
                 imported: Reader = getattr(import_module(module), name)
             except (AttributeError, ImportError) as error:
                 raise ImportError(
-                    f"{reader!r}, which reads the boxes of {self.library!r}, cannot be imported: "
-                    f"{error}"
+                    f"{reader!r}, the reader for {self.library!r}, cannot be imported: {error}"
                 ) from error
             self.reader = reader = imported
         found = reader(obj)
         made = _ext.callable_of(found)
         if made is None and found is not None:
             raise TypeError(
-                f"what reads the boxes of {self.library!r} must return a native callable or None "
+                f"the reader for {self.library!r} must return a native callable or None "
                 f"(got {type(found).__name__})"
             )
         return made
@@ -266,7 +265,7 @@ def register_box(library: str, reader: str | Reader) -> None:
         raise ValueError(f"'reader' must be given as MODULE:FUNCTION (got {reader!r})")
     own = _IMPORTED_AS.get(library, library)
     if _known().setdefault(own, made := _Registered(library, reader)) is not made:
-        raise ValueError(f"the boxes of {library!r} are known already")
+        raise ValueError(f"{library!r} already has a reader or bridge")
 
 
 def bridge(name: str) -> ModuleType:

@@ -79,14 +79,14 @@ def check_out(out: object) -> object:
             continue
         which, how = one
         if isinstance(which, bool) or not isinstance(which, (str, int)):
-            raise TypeError(f"'out' has names or positions (got {type(which).__name__})")
+            raise TypeError(f"'out' must have names or positions (got {type(which).__name__})")
         if isinstance(how, bool) or not (how is None or isinstance(how, (str, int))):
             raise TypeError(
-                f"'out' says of {which!r} 'inout', a number of items, or the name of the argument "
-                f"that has it (got {type(how).__name__})"
+                f"'out' must map {which!r} to 'inout', a number of items, or the name of the "
+                f"argument that holds it (got {type(how).__name__})"
             )
         if isinstance(how, int) and how < 1:
-            raise ValueError(f"'out' says that {which!r} has {how} items; the least is 1")
+            raise ValueError(f"'out' must have 1 or more items for {which!r} (got {how})")
     return given
 
 
@@ -130,8 +130,8 @@ def resolved(
         _check_type(signature, out)
         if (out.length or 0) * pointee(signature, out).size > sys.maxsize:
             raise ValueError(
-                f"'out' says that {_shown(signature, out.index)} has {out.length} items, more than "
-                "memory has"
+                f"'out' requests {out.length} items for {_shown(signature, out.index)}, more than "
+                "fit in memory"
             )
         if out.index in found:
             raise ValueError(f"'out' has {_shown(signature, out.index)} twice")
@@ -148,7 +148,7 @@ def _out(signature: Signature, count: int, which: str | int, how: str | int | No
     if isinstance(how, int):
         if isinstance(declared, int) and how < declared:
             raise ValueError(
-                f"'out' says that {_shown(signature, index)} has {how} items, which C declares "
+                f"'out' requests {how} items for {_shown(signature, index)}, which C declares "
                 f"with {declared}"
             )
         return Out(index, length=how)
@@ -186,7 +186,7 @@ def _check_length(
             f"{{{array}: {length}, {length}: 'inout'}}"
         )
     if not (is_pointer or ctype.kind == "int"):
-        raise ValueError(f"{what}, which is no integer but {ctype.text!r}")
+        raise ValueError(f"{what}, which is {ctype.text!r}, not an integer")
 
 
 def position(signature: Signature, count: int, which: str | int, option: str) -> int:
@@ -242,16 +242,16 @@ def _problem_of_type(signature: Signature, out: Out) -> str:
     found = _record(ctype)
     if found is None and not isinstance(ctype, Pointer):
         is_void = ctype.kind == "voidptr" and not isinstance(ctype, Handle)
-        hint = "; pass memory that the library's 'new' has made" if is_void else ""
-        return f", which points to nothing that has a size here{hint}"
+        hint = "; pass memory made by the library's 'new'" if is_void else ""
+        return f", which does not point to a type of known size{hint}"
     if found is not None and out.given and isinstance(ctype, Handle):
-        return "; to pass its value, pass memory that the library's 'new' has made"
+        return "; to pass its value, pass memory made by the library's 'new'"
     if isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array):
         item = ctype.pointee.item
         if not isinstance(item, Scalar):
             return (
-                f", whose rows are of {item.text!r}, which is no number; pass memory that the "
-                "library's 'new' has made"
+                f", whose rows are of {item.text!r}, which is not a number; pass memory made by "
+                "the library's 'new'"
             )
     if signature.readonly[out.index]:
         return ", which C declares const"

@@ -41,7 +41,7 @@ def refuse(
     try:
         view = memoryview(value)
     except (TypeError, ValueError, BufferError) as error:
-        problem = f"buffer that suits '{wanted}', and this {found} has none: {error}"
+        problem = f"buffer that suits '{wanted}' ({found} has none: {error})"
         if record is not None:
             problem = f"'{wanted}' (got a '{record}')"
         raise TypeError(f"{who} must be a {problem}") from None

@@ -422,7 +422,7 @@ def view_problem(
 
 def misaligned(item: CType, given: str) -> str:
     way = "an aligned copy, as numpy.require(a, requirements='A') makes one of an array"
-    way = way if item.alignment <= 16 else "memory that the library's 'new' has made"
+    way = way if item.alignment <= 16 else "memory made by the library's 'new'"
     places = f"multiples of {item.alignment} bytes"
     return f"have its elements at {places}, those of this {given} are not; pass {way}"
 
@@ -586,7 +586,7 @@ class Record(_ext.RecordBase):
             if is_cdata(value):
                 which = repr([*about.places][place]) if about.places else place
                 raise TypeError(
-                    f"cannot pickle {which} of '{about.name}', a pointer, which leads nowhere in "
+                    f"cannot pickle {which} of '{about.name}', a pointer, which is invalid in "
                     "another process; set it to None before"
                 )
         return _record_again, (about.type, about.encoding, tuple(self))

@@ -47,5 +47,5 @@ def _load(role: str, place: str, only_tier2: bool) -> object:
     from . import _consumer
 
     if not callable(found):
-        raise TypeError(f"it is no function (got {type(found).__name__})")
+        raise TypeError(f"it must be a function (got {type(found).__name__})")
     return _consumer.Consumer(found, place, only_tier2=only_tier2)

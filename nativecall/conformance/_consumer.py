@@ -256,7 +256,7 @@ def main(place: str) -> None:
         for obj in (None, object(), type("C", (), {})(), type("Meta", (type,), {})("C", (), {})()):
             it.finds_nothing(f"{obj!r:.60}, before there is a runtime", obj)
         brings = _abi.MODULE in sys.modules
-        check(brings or _abi.MODULE not in asked, f"it imports {_abi.MODULE!r}, which is no file")
+        check(brings or _abi.MODULE not in asked, f"it imports {_abi.MODULE!r}, which has no file")
         import nativecall  # noqa: F401  # its runtime
 
         obj = provider(it.types.both, PLAIN)

@@ -68,7 +68,7 @@ class Provider:
         try:
             return self.interface()
         except Broken:
-            raise Absent("nobody can ask it: see the rule 'api-struct'") from None
+            raise Absent("it cannot be queried: see the rule 'api-struct'") from None
 
     def interface(self) -> Foreign:
         """Return the struct of `__nativecall_api__`."""
@@ -91,7 +91,7 @@ class Provider:
         """Return what `entry` of tier 2 lists."""
         api = self.api()
         if not api.entry:
-            raise Absent("'entry' of the struct is NULL: nothing is told")
+            raise Absent("'entry' of the struct is NULL: it lists nothing")
         found = []
         for position in range(_abi.API_MOST):
             entry = api.entry(at("PyObject", id(self.object)), position)
@@ -280,8 +280,8 @@ def api_without_gil(it: Provider) -> None:
     for text in sorted(_RARE | short):
         check(
             _providers.finds_alone(find, it.object, text, _LIMIT),
-            f"find({text!r}) has not come to an end after {_LIMIT} seconds in which another thread "
-            "had the GIL",
+            f"find({text!r}) did not return within {_LIMIT} seconds while another thread "
+            "held the GIL",
         )
 
 

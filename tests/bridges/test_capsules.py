@@ -77,7 +77,7 @@ def test_custom_calls_of_xla(builder, fails):
     box = capsule(b"xla._CUSTOM_CALL_TARGET", library.address("add"))
     with fails(
         TypeError,
-        "'signature' must be given: a custom call of XLA's does not tell which kind it is: write "
+        "'signature' must be given: XLA does not record the kind of a custom call: write "
         "'P:P' for XLA's FFI (XLA_FFI_Error *(XLA_FFI_CallFrame *)), 'v:PP' for a custom call of a "
         "CPU (void (void *, const void **)), 'v:PPPN' for one of a GPU",
     ):
@@ -98,13 +98,13 @@ def test_custom_calls_of_xla(builder, fails):
 def test_capsules_of_jax():
     jax = pytest.importorskip("jax")
     box = jax.ffi.pycapsule(ctypes.CFUNCTYPE(None)(nc.load("m").address("cos")))
-    with pytest.raises(TypeError, match="'signature' must be given: a PyCapsule does not tell"):
+    with pytest.raises(TypeError, match="'signature' must be given: a PyCapsule does not have one"):
         nc.wrap(box)
     assert nc.wrap(box, "d:d")(0.0) == 1.0
     lapack = pytest.importorskip("jaxlib.cpu._lapack").registrations()
     boxes = [one for one in lapack.values() if type(one).__name__ == "PyCapsule"]
     for box in boxes[:3]:
-        with pytest.raises(TypeError, match="a custom call of XLA's"):
+        with pytest.raises(TypeError, match="the kind of a custom call"):
             nc.wrap(box)
         assert nc.wrap(box, "P:P").signatures == ("P:P",)
 
@@ -117,8 +117,8 @@ def test_capsules_of_pythran(fails):
     box = capsule(b"twice(float64)")
     with fails(
         TypeError,
-        "'signature' must be given: the capsule's name, 'twice(float64)', tells the arguments as "
-        "Pythran has them, 'd', and no result; write 'd:d' where that is a double",
+        "'signature' must be given: the capsule's name, 'twice(float64)', has the argument "
+        "types of Pythran, 'd', but no result; write 'd:d' if that is a double",
     ):
         nc.wrap(box)
     assert nc.wrap(box, "d:d")(0.0) == 1.0
@@ -218,11 +218,11 @@ def test_names_that_declare_none(text):
 # -- what is no function -------------------------------------------------------------------------
 
 DATA = {
-    b"dltensor": "it holds an array by DLPack's protocol",
-    b"used_dltensor": "it holds an array by DLPack's protocol that was taken",
-    b"dltensor_versioned": "it holds an array by DLPack's protocol",
-    b"arrow_array": "it holds an array of Arrow's",
-    b"arrow_schema": "it holds a type of Arrow's",
+    b"dltensor": "it holds a DLPack array",
+    b"used_dltensor": "it holds a DLPack array that was consumed",
+    b"dltensor_versioned": "it holds a DLPack array",
+    b"arrow_array": "it holds an Arrow array",
+    b"arrow_schema": "it holds an Arrow type",
     b"datetime.datetime_CAPI": "it is the table of a module's C API, with many functions",
     b"_socket.CAPI": "it is the table of a module's C API, with many functions",
     b"a.b._C_API": "it is the table of a module's C API, with many functions",
@@ -251,23 +251,24 @@ def test_a_name_that_says_nothing(fails):
             if name is None
             else f"its name, {name.decode()!r}, declares no function"
         )
-        with fails(
-            TypeError, f"'signature' must be given: a PyCapsule does not tell its own: {why}"
-        ):
+        with fails(TypeError, f"'signature' must be given: a PyCapsule does not have one: {why}"):
             nc.wrap(box)
         assert nc.wrap(box, "d:d")(0.0) == 1.0
 
 
 #: Names with types that nobody knows, by value: how these are told, and a declaration of them.
 GAPS = {
-    b"double (struct foo)": ("'struct foo' is a type", "struct foo { … };"),
-    b"struct foo (double)": ("'struct foo' is a type", "struct foo { … };"),
-    b"double (const union foo *, union foo)": ("'union foo' is a type", "union foo { … };"),
-    b"int (struct foo, bar)": ("'struct foo' and 'bar' are types", "struct foo { … };"),
-    b"double (struct foo (*)(int))": ("'struct foo' is a type", "struct foo { … };"),
-    b"double (int (*)(foo), foo *)": ("'foo' is a type", "typedef … foo;"),
-    b"foo (double)": ("'foo' is a type", "typedef … foo;"),
-    b"double (const foo)": ("'foo' is a type", "typedef … foo;"),
+    b"double (struct foo)": ("'struct foo' is an unknown type", "struct foo { … };"),
+    b"struct foo (double)": ("'struct foo' is an unknown type", "struct foo { … };"),
+    b"double (const union foo *, union foo)": (
+        "'union foo' is an unknown type",
+        "union foo { … };",
+    ),
+    b"int (struct foo, bar)": ("'struct foo' and 'bar' are unknown types", "struct foo { … };"),
+    b"double (struct foo (*)(int))": ("'struct foo' is an unknown type", "struct foo { … };"),
+    b"double (int (*)(foo), foo *)": ("'foo' is an unknown type", "typedef … foo;"),
+    b"foo (double)": ("'foo' is an unknown type", "typedef … foo;"),
+    b"double (const foo)": ("'foo' is an unknown type", "typedef … foo;"),
 }
 
 
@@ -276,8 +277,8 @@ def test_types_that_nobody_knows_are_listed(name, fails):
     types, declared = GAPS[name]
     with fails(
         TypeError,
-        f"'signature' must be given: in the capsule's name, {name.decode()!r}, {types} that nobody "
-        "here knows; write the signature, or name a library that declares the type with 'types', "
+        f"'signature' must be given: in the capsule's name, {name.decode()!r}, {types}; "
+        "write the signature, or name a library that declares the type with 'types', "
         f"as in nativecall.load(None, '{declared}')",
     ):
         nc.wrap(capsule(name))
@@ -296,7 +297,7 @@ def test_a_struct_that_the_caller_declares():
 
 
 def test_an_array_of_numpys_by_dlpack():
-    with pytest.raises(TypeError, match="has no function: it holds an array by DLPack's protocol"):
+    with pytest.raises(TypeError, match="has no function: it holds a DLPack array"):
         nc.wrap(np.zeros(3).__dlpack__())
 
 

@@ -81,8 +81,8 @@ def test_ctypes_takes_a_callable_itself(lib, square):
     with pytest.raises(ctypes.ArgumentError) as caught:
         apply(overloaded, 3.0)
     assert str(caught.value).endswith(
-        "ctypes does not tell which entry of 'square' it wants; pass square['d:d'] or "
-        "square['f:f'], or f.to_ctypes(CLASS), the class being that of argtypes"
+        "ctypes does not say which entry of 'square' it wants; pass square['d:d'] or "
+        "square['f:f'], or f.to_ctypes(CLASS), with the class in argtypes"
     )
     members = dict(inspect.getmembers(overloaded))
     assert members["signatures"] == ("d:d", "f:f"), "nothing raises that is asked for an attribute"
@@ -115,7 +115,11 @@ def test_a_consumers_own_class(lib, square):
     ("kind", "error", "message"),
     [
         (int, TypeError, r"a class of function pointers .* \(got the class int\)"),
-        (ctypes.CFUNCTYPE(ctypes.c_int).__mro__[1], TypeError, "that has argument types"),
+        (
+            ctypes.CFUNCTYPE(ctypes.c_int).__mro__[1],
+            TypeError,
+            "whose argument types are all of ctypes",
+        ),
         (ctypes.CFUNCTYPE(ctypes.c_int), nc.NoEntryError, "no native entry for 'i:'"),
     ],
 )
@@ -238,17 +242,17 @@ def test_the_consumers_ffi(lib):
     assert table.g(3.0, ffi.NULL) == 9.0
     with pytest.raises(nc.NoEntryError, match="no native entry for 'd:d'"):
         add.to_cffi("double (double)", ffi=ffi)
-    with pytest.raises(nc.SignatureError, match="'point' is no function pointer to cffi"):
+    with pytest.raises(nc.SignatureError, match="'point' is not a function pointer in cffi"):
         add.to_cffi(ffi.typeof("point"), ffi=ffi)
     with pytest.raises(nc.SignatureError, match=r"pass ffi=ffi, the FFI that declares it, if it"):
         add.to_cffi("sum")
-    with pytest.raises(nc.SignatureError, match="'point' is no function pointer to cffi"):
+    with pytest.raises(nc.SignatureError, match="'point' is not a function pointer in cffi"):
         add.to_cffi("point", ffi=ffi)
     with pytest.raises(nc.SignatureError, match="the FFI has no type 'handler_t'"):
         add.to_cffi("handler_t", ffi=ffi)
     with pytest.raises(nc.SignatureError, match=r"unknown type 'w' at column 3 in 'd:w'$"):
         add.to_cffi("d:w")
-    with pytest.raises(TypeError, match=r"'ffi' must be an FFI of cffi's or None \(got int\)"):
+    with pytest.raises(TypeError, match=r"'ffi' must be a cffi FFI or None \(got int\)"):
         add.to_cffi(ffi=3)
     with pytest.raises(TypeError, match=r"to_cffi\(\) takes from 0 to 1 positional arguments"):
         add.to_cffi("sum", ffi)

@@ -118,8 +118,8 @@ def test_what_is_not_known_is_listed_with_the_way_to_name_it(module, fails):
     name = f"{small} ({small}, enum {color})"
     with fails(
         TypeError,
-        f"'signature' must be given: in the capsule's name, {name!r}, 'small' is a type that "
-        "nobody here knows; write the signature, or name a library that declares the type with "
+        f"'signature' must be given: in the capsule's name, {name!r}, 'small' is an unknown "
+        "type; write the signature, or name a library that declares the type with "
         "'types', as in nativecall.load(None, 'typedef … small;')",
     ):
         nc.wrap(capsule)
@@ -350,7 +350,7 @@ def test_types_that_a_pxd_cimports(package, fails):
     name = "double (struct __pyx_t_3pkg_4user_bare)"
     said = capsulename.read(name)
     assert said.reason == (
-        f"in the capsule's name, {name!r}, 'lost' (in 'bare') is a type that nobody here knows; "
+        f"in the capsule's name, {name!r}, 'lost' (in 'bare') is an unknown type; "
         "write the signature, or name a library that declares the type with 'types', as in "
         "nativecall.load(None, 'typedef … bare;')"
     )
@@ -387,8 +387,8 @@ def test_structs_of_cython_are_found_by_their_names(text):
 def test_what_is_advised_for_structs_of_cython_works(fails):
     name = "double (struct __pyx_t_1m_inner)"
     said = (
-        f"'signature' must be given: in the capsule's name, {name!r}, 'inner' is a type that "
-        "nobody here knows; write the signature, or name a library that declares the type with "
+        f"'signature' must be given: in the capsule's name, {name!r}, 'inner' is an unknown "
+        "type; write the signature, or name a library that declares the type with "
         "'types', as in nativecall.load(None, 'typedef … inner;')"
     )
     with fails(TypeError, said):

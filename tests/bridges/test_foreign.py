@@ -93,12 +93,12 @@ def test_characters_have_the_sign_that_the_compiler_gives_them(builder):
 
 
 def test_ctypes_functions_without_argtypes_need_a_signature(cdll, fails):
-    message = "'signature' must be given: a _FuncPtr does not tell its own: "
+    message = "'signature' must be given: a _FuncPtr does not have one: "
     with fails(TypeError, message + "its argtypes are not set"):
         nc.wrap(cdll.square)
     assert nc.wrap(cdll.square, "d:d")(3.0) == 9.0
     cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], lambda x: x
-    with fails(TypeError, message + "its restype is a function of Python's"):
+    with fails(TypeError, message + "its restype is a Python function"):
         nc.wrap(cdll.square)
 
 
@@ -132,8 +132,8 @@ def test_argtypes_that_are_arrays_or_pythons_own(cdll, fails):
         f.argtypes = [ctypes.c_int, one]
         with fails(
             TypeError,
-            f"'signature' must be given: a _FuncPtr does not tell its own: {name}, argument 2 of "
-            "its argtypes, is a class of Python's alone",
+            f"'signature' must be given: a _FuncPtr does not have one: {name}, argument 2 of "
+            "its argtypes, is a Python class without a C type",
         ):
             nc.wrap(f)
         assert nc.wrap(f, "v:i&d").signatures == ("v:i&d",)
@@ -382,7 +382,7 @@ def test_cffi_values_that_are_no_functions(fails):
             TypeError,
             "'target' must be an address, a native callable, a function pointer or function of "
             "ctypes, cffi, Cython, Numba, f2py, pybind11 or llvmlite, a ufunc, a PyCapsule, a "
-            "LowLevelCallable, a registered box or a mapping "
+            "LowLevelCallable, an object with a registered reader or a mapping "
             f"(got {type(value).__name__})",
         ):
             nc.wrap(value, "d:d")
@@ -467,7 +467,7 @@ def test_to_capsule(lib, signature, name):
 def test_capsules_without_a_signature(lib):
     address = lib.address("square")
     for name in (None, b"some.module.name", b"\xff"):
-        with pytest.raises(TypeError, match="must be given: a PyCapsule does not tell its own: it"):
+        with pytest.raises(TypeError, match="must be given: a PyCapsule does not have one: it"):
             nc.wrap(capsule(name, address))
     assert nc.wrap(capsule(None, address), "d:d")(3.0) == 9.0
     assert nc.wrap(capsule(b"double (double x)", address))(x=3.0) == 9.0
@@ -513,24 +513,24 @@ def test_pointers_without_a_type_say_how_to_tell_it(cos, fails):
     address = cos.address()
     with fails(
         TypeError,
-        "a 'void *' of cffi's has no type; if it is a function, say which: "
+        "a cffi 'void *' has no function type; if it is a function, cast it: "
         "ffi.cast('double (*)(double)', it)",
     ):
         nc.wrap(ffi.cast("void *", address), "d:d")
     assert nc.wrap(ffi.cast("double (*)(double)", ffi.cast("void *", address)))(0.0) == 1.0
     with fails(
         TypeError,
-        "a c_void_p of ctypes' has no type; if it is a function, pass the address and a signature: "
+        "a ctypes c_void_p has no type; if it is a function, pass the address and a signature: "
         "wrap(it.value, 'd:d')",
     ):
         nc.wrap(ctypes.c_void_p(address), "d:d")
     assert nc.wrap(ctypes.c_void_p(address).value, "d:d")(0.0) == 1.0
     kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
     for one, message in (
-        (kind, "CFunctionType is a class of function pointers of ctypes'; pass an instance of it"),
+        (kind, "CFunctionType is a class of ctypes function pointers; pass an instance of it"),
         (
             ffi.typeof("int (*)(int)"),
-            "<ctype 'int(*)(int)'> is a type of cffi's; pass a function pointer of it",
+            "<ctype 'int(*)(int)'> is a cffi type; pass a function pointer of that type",
         ),
     ):
         with fails(TypeError, message):

@@ -509,7 +509,7 @@ def test_a_bare_call_compiles():
 @pytest.mark.parametrize(
     ("function", "arguments", "why"),
     [
-        (lambda x: x, ("text",), r"\(str\): Numba's type unicode_type is none that a C function"),
+        (lambda x: x, ("text",), r"\(str\): the Numba type unicode_type has no C type"),
         (lambda x: 1.0, (None,), r"\(NoneType\): C has no type for an argument that is None"),
         (lambda x: x, (object(),), r"\(object\): .*[Cc]annot determine Numba type"),
         (lambda x: x, (), r"\(\): .* does not take the arguments of \(\): missing a required"),
@@ -627,9 +627,9 @@ def test_what_a_cfunc_does_not_pass_as_c_does():
 REFUSED = {
     "d:dd": "'twice' does not take the arguments of 'd:dd': too many positional arguments",
     "d:": "'twice' does not take the arguments of 'd:': missing a required argument: 'x'",
-    "q:d": "'twice' returns float64 for the arguments of 'q:d', which is no 'q'",
-    "d:Zd": "'twice' returns complex128 for the arguments of 'd:Zd', which is no 'd'",
-    "v:d": "'twice' returns float64 for the arguments of 'v:d', which is no 'v'",
+    "q:d": "'twice' returns float64 for the arguments of 'q:d', not 'q'",
+    "d:Zd": "'twice' returns complex128 for the arguments of 'd:Zd', not 'd'",
+    "v:d": "'twice' returns float64 for the arguments of 'v:d', not 'v'",
     "d:d.": "Numba has no variadic functions, as 'd:d.' would be",
     "e:e": "Numba has no type for 'e' (_Float16)",
     "g:g": "Numba has no type for 'g' (long double)",
@@ -721,7 +721,7 @@ def test_comparisons_of_qsort():
             qsort(numbers, 3, 8, function)
         assert str(caught.value).endswith(
             f"'{function.__name__}' takes 1 argument, and C passes 2; only a last 'void *' beside "
-            "other arguments is left out, as user data"
+            "other arguments can be omitted, as user data"
         )
     with pytest.raises(ValueError, match="never equal"):
         qsort(numbers, 3, 8, only_raises)
@@ -739,7 +739,7 @@ def test_a_function_that_only_raises_returns_anything(fails):
             nc.wrap(only_raises, signature)(1, 2)
     with fails(
         nc.SignatureError,
-        "'<lambda>' returns none for the arguments of 'd:d', which is no 'd'",
+        "'<lambda>' returns none for the arguments of 'd:d', not 'd'",
     ):
         nc.wrap(numba.njit(lambda x: None), "d:d")
 

@@ -168,9 +168,7 @@ def test_a_reader_may_know_nothing_or_fail(foreign, fails):
     ):
         nc.wrap(kernel)
     kernel.answer = 5
-    message = (
-        "what reads the boxes of 'nc_tests_other' must return a native callable or None (got int)"
-    )
+    message = "the reader for 'nc_tests_other' must return a native callable or None (got int)"
     with fails(TypeError, message):
         nc.wrap(kernel)
     kernel.answer = LookupError("its own")
@@ -193,10 +191,10 @@ def test_a_reader_may_know_nothing_or_fail(foreign, fails):
             ValueError,
             "'reader' must be given as MODULE:FUNCTION (got 'module')",
         ),
-        (("numba", reader), ValueError, "the boxes of 'numba' are known already"),
-        (("ctypes", reader), ValueError, "the boxes of 'ctypes' are known already"),
-        (("cffi", reader), ValueError, "the boxes of 'cffi' are known already"),
-        (("Nameless", reader), ValueError, "the boxes of 'Nameless' are known already"),
+        (("numba", reader), ValueError, "'numba' already has a reader or bridge"),
+        (("ctypes", reader), ValueError, "'ctypes' already has a reader or bridge"),
+        (("cffi", reader), ValueError, "'cffi' already has a reader or bridge"),
+        (("Nameless", reader), ValueError, "'Nameless' already has a reader or bridge"),
     ],
 )
 def test_wrong_registrations(foreign, fails, arguments, exception, message):
@@ -212,7 +210,7 @@ def test_a_reader_that_cannot_be_imported(foreign, fails):
     for _ in range(2):
         with fails(
             ImportError,
-            "'math:no_such_reader', which reads the boxes of 'nc_tests_broken', cannot be "
+            "'math:no_such_reader', the reader for 'nc_tests_broken', cannot be "
             "imported: module 'math' has no attribute 'no_such_reader'",
         ):
             nc.wrap(Broken(False))

@@ -447,8 +447,8 @@ def test_refusals(c, fails):
     plain = nc.wrap(c.root.address(), "d:d&i")
     with fails(
         nc.SignatureError,
-        "cannot convert 'root' from 'd:d&i' to 'f:f&i': its last argument does not say whether it "
-        "failed; nativecall.wrap(f, errors='argument') says that it does",
+        "cannot convert 'root' from 'd:d&i' to 'f:f&i': its last argument does not report "
+        "failures; nativecall.wrap(f, errors='argument') declares that it does",
     ):
         plain.convert("f:f&i", errors="argument")
     with pytest.raises(nc.SignatureError, match="it takes 1 argument, not 2"):

@@ -436,18 +436,18 @@ LIES = {
         nc.SignatureError,
         "another function: 'signature' is 'f:f', but the target is 'd:dd'",
     ),
-    "itself": (lambda f: f, TypeError, "answered with 'f' itself, which has no such entry"),
+    "itself": (lambda f: f, TypeError, "returned 'f' itself, which has no such entry"),
     "its view": (
         lambda f: f.builtin,
         TypeError,
-        "answered with 'f' itself, which has no such entry",
+        "returned 'f' itself, which has no such entry",
     ),
-    "NULL": (lambda f: null(), ValueError, "what is none: 'target' must hold a C function; "),
-    "0": (lambda f: 0, ValueError, "what is none: 'target' must be the address of a C function"),
-    "a number": (lambda f: 1.5, TypeError, "what is none: 'target' must be an address, a native"),
-    "False": (lambda f: False, TypeError, "what is none: 'target' must be an address, a native"),
-    "a mapping": (lambda f: {"f:f": 1}, TypeError, "what is none: 'target' must be an address"),
-    "a Python function": (lambda f: math.sqrt, TypeError, "what is none: 'target' must be an "),
+    "NULL": (lambda f: null(), ValueError, "no function: 'target' must hold a C function; "),
+    "0": (lambda f: 0, ValueError, "no function: 'target' must be the address of a C function"),
+    "a number": (lambda f: 1.5, TypeError, "no function: 'target' must be an address, a native"),
+    "False": (lambda f: False, TypeError, "no function: 'target' must be an address, a native"),
+    "a mapping": (lambda f: {"f:f": 1}, TypeError, "no function: 'target' must be an address"),
+    "a Python function": (lambda f: math.sqrt, TypeError, "no function: 'target' must be an "),
 }
 
 
@@ -472,7 +472,7 @@ def test_a_hook_that_lies(lie):
         assert type(caught.value) is kind
         assert re.match(
             r"test_a_hook_that_lies\.<locals>\.wrong\(\), the specialize hook of 'f', was asked "
-            r"for 'f:f' and (gave|answered with) ",
+            r"for 'f:f' and returned ",
             str(caught.value),
         )
     f.specialize = Wrong()

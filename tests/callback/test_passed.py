@@ -219,7 +219,7 @@ def test_jitted_functions_that_cannot_be_compiled(passed, numba):
     def text(x):
         return "text"
 
-    with pytest.raises(TypeError, match=r"'text' returns .*, which is no 'd'"):
+    with pytest.raises(TypeError, match=r"'text' returns .*, not 'd'"):
         passed.apply(text, 1.0)
 
 

@@ -315,5 +315,5 @@ def test_another_interpreter_is_refused(process, made, kind):
     run = "run()" if kind == "PYFUNCTYPE" else in_thread  # a state of its own on 3.11, too
     script = script.replace("MADE", made).replace("KIND", kind).replace("RUN", repr(run))
     done = process(script)
-    lines = ["a Python function was called by C code in another interpreter than its own"]
+    lines = ["C code called a Python function in a different interpreter"]
     assert (done.stdout.splitlines(), done.stderr) == ([*lines, "2.0"], "")

@@ -67,7 +67,7 @@ def test_objects():
 def test_null_is_no_object(fails):
     g = nc.callback("O:OO", lambda a, b: [a, b], name="g")
     pointer = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(g.address())
-    with fails(ValueError, "argument 1 of 'g' is NULL, which is no object"):
+    with fails(ValueError, "argument 1 of 'g' must be an object (got NULL)"):
         pointer(None, 1)
 
 

@@ -160,7 +160,7 @@ def test_hint_names_the_form() -> None:
         ("i:d.d", 5, "'.' ends the arguments, found 'd'"),
         ("i:X{i:d.d}", 9, "'.' ends the arguments, found 'd'"),
         ("i:d..", 5, "'.' ends the arguments, found '.'"),
-        ("v:const d", 3, "'const' says nothing of 'd', which is a copy"),
+        ("v:const d", 3, "'const' does not apply to 'd', which is copied"),
         ("v:X{v:const &d}", 7, "'const' stands before an argument of the signature itself, not"),
         ("const &d:d", 1, "'const' stands before an argument of the signature itself, not inside"),
         ("v:const", 8, "expected a type, found the end"),

@@ -376,7 +376,7 @@ SAID = {
     "capsule": ["nc_things:capsule is a PyCapsule", *BOX],
     "untold": ["signature  unknown", NEEDS],
     "null": [r"nativecall\.wrap refuses it: 'target' must hold a C function; .* is NULL"],
-    "array": ["to  d", "for  arguments of native calls; it is no function"],
+    "array": ["to  d", "for  arguments of native calls; it is not a function"],
     "shape": SLOTS,
     "Shape": SLOTS,
     "place": [r"an address in  \S*libm\.\S+", NEEDS],
@@ -618,7 +618,7 @@ def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / ("long" * 100)))
     lines = doctored(capsys, 0)
     assert lines["settings"] == (
-        "·  settings  NATIVECALL_JIT=maybe  not known, so ignored: 0 is for no generated code"
+        "·  settings  NATIVECALL_JIT=maybe  unknown and ignored; 0 is for no generated code"
     )
     assert lines["C compiler"] == (
         f"·  C compiler  {failing}  header= fails: it ends with status 3, no licence; "

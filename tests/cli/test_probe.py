@@ -108,8 +108,11 @@ def test_errors_of_objects_pass_through(m, fails):
         (("d:q", "slot", X, X), "unknown signature 'd:q'"),
         (("d:d", "slot", X, X, X), "'d:d' takes 1 buffer(s) of arguments"),
         (("d:dd", "slot", X, X), "'d:dd' takes 2 buffer(s) of arguments"),
-        (("d:d", "slot", X, X[:2]), "the buffers must hold as many doubles each"),
-        (("d:d", "slot", bytearray(9), bytes(9)), "the buffers must hold as many doubles each"),
+        (("d:d", "slot", X, X[:2]), "the buffers must hold the same number of doubles"),
+        (
+            ("d:d", "slot", bytearray(9), bytes(9)),
+            "the buffers must hold the same number of doubles",
+        ),
     ],
 )
 def test_wrong_arguments(m, fails, arguments, message):

@@ -83,10 +83,10 @@ def test_wrong_arguments(line):
         (1, "d:d", TypeError, "takes a call interface or None"),
         (5, header - 1, TypeError, "the size of a Thunk"),
         (5, sys.maxsize, TypeError, "the size of a Thunk"),
-        (6, ((1, header),), ValueError, "a place is an argument"),
-        (6, ((-1, header),), ValueError, "a place is an argument"),
-        (6, ((0, header - 1),), ValueError, "lies in the Thunk"),
-        (6, ((0, header + 1),), ValueError, "lies in the Thunk"),
+        (6, ((1, header),), ValueError, "a place must be an argument"),
+        (6, ((-1, header),), ValueError, "a place must be an argument"),
+        (6, ((0, header - 1),), ValueError, "lie in the Thunk"),
+        (6, ((0, header + 1),), ValueError, "lie in the Thunk"),
         (8, 4096, TypeError, "code as"),
     ):
         with pytest.raises(error, match=message):

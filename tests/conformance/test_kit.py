@@ -347,7 +347,7 @@ def test_a_broken_one_fails_with_its_rules_named(kit, foreign, case):
 @pytest.mark.compiler
 def test_one_wrong_name_breaks_one_rule_and_a_crash_names_its_cause(kit, foreign):
     found = judged(kit, foreign, "provider", "tier2", "API_CAPSULE")
-    assert found["api-find"] == ("absent", "nobody can ask it: see the rule 'api-struct'")
+    assert found["api-find"] == ("absent", "it cannot be queried: see the rule 'api-struct'")
     text = judged(kit, foreign, "provider", "tier2", "API_RAISES")["api-find"][1]
     assert text.endswith(" while this was checked, where 'find' is called without the GIL")
 
@@ -404,7 +404,7 @@ def test_one_line_a_rule_with_its_section(foreign, command):
         (["--provider", "no_colon"], "the object must be given as MODULE:NAME (got 'no_colon')"),
         (["--provider", "math:"], "the object must be given as MODULE:NAME (got 'math:')"),
         (["--provider", "math:nothing"], "module 'math' has no attribute 'nothing'"),
-        (["--consumer", "math:pi"], "'math:pi' cannot be loaded: TypeError: it is no function"),
+        (["--consumer", "math:pi"], "'math:pi' cannot be loaded: TypeError: it must be a function"),
         (["--provider", "sys:maxsize", "--tier2"], "a provider has no option --tier2"),
         (["--runtime", "math", "--rule", "no"], "a runtime has no rule 'no'; it has names, fields"),
     ],

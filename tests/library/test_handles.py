@@ -371,7 +371,7 @@ def test_functions_that_do_not_fit(path):
         lib.function("text_constant", free="text_free")
     with pytest.raises(ValueError, match="is freed or closed, not both"):
         lib.function("box_open", free="text_free", close="box_close")
-    with pytest.raises(ValueError, match="with the pointer alone, and 'box_close_later' is"):
+    with pytest.raises(ValueError, match="with only the pointer, but 'box_close_later' is"):
         lib.function("box_open", free="box_close_later")
     with pytest.raises(ValueError, match="of which 'out' names no pointer to a pointer"):
         nc.load("m").function("frexp", "double (double, int *e)", out=[1], free="text_free")

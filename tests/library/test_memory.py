@@ -377,9 +377,9 @@ WRONG = nc.callback("d:ddddd", lambda *values: 0.0)
         ("void", None, TypeError, "'void' has no size"),
         ("void *", None, TypeError, "'void' has no size"),
         ("char[]", None, TypeError, "has no length; give one, or items"),
-        ("int[-1]", None, nc.SignatureError, "an array of -1 elements is none"),
+        ("int[-1]", None, nc.SignatureError, "an array cannot have -1 elements"),
         ("pont", None, nc.SignatureError, "unknown type name 'pont'.*did you mean 'point'"),
-        (5, None, TypeError, r"'ctype' must be a type in C or one of cffi's types \(got int\)"),
+        (5, None, TypeError, r"'ctype' must be a C type or a cffi type \(got int\)"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_names_its_place(lib, ctype, init, error, message):
@@ -415,7 +415,7 @@ MOST = sys.maxsize
         ("node[]", MOST // 16, MemoryError, "there is no memory for 'struct node[]'"),
         (f"char[{MOST + 1}]", None, nc.SignatureError, "integer %d is too large"),
         (f"int[{MOST}]", None, nc.SignatureError, "'int [%d]' has %d bytes, more than"),
-        ("int[]", MOST, OverflowError, "'int[]' of %d items has %d bytes, more than memory has"),
+        ("int[]", MOST, OverflowError, "'int[]' of %d items has %d bytes, more than fit in memory"),
     ],
 )
 @pytest.mark.allocator
@@ -466,7 +466,7 @@ def test_arrays_are_views(lib):
 def test_what_is_no_array(lib):
     pytest.importorskip("numpy")
     for value, error, message in (
-        (5, TypeError, r"must be a pointer or an array of cffi's \(got int\)"),
+        (5, TypeError, r"must be a cffi pointer or array \(got int\)"),
         (lib.new("point")[0], TypeError, "ffi.addressof"),
         (lib.ffi.NULL, (TypeError, ValueError), "NULL|void"),
         (lib.ffi.cast("double *", 0), ValueError, "that is NULL"),
@@ -693,7 +693,7 @@ def test_shapes_that_are_none(lib, fails):
         lib.asarray(three, "ab")
     with fails(TypeError, "'shape' must be an integer or several (got float)"):
         lib.asarray(three, 1.5)
-    with pytest.raises(OverflowError, match=r"^'shape' is .* bytes, more than memory has$"):
+    with pytest.raises(OverflowError, match=r"^'shape' is .* bytes, more than fit in memory$"):
         lib.asarray(three + 0, 2**62)
     assert lib.asarray(three, [3, 1]).shape == (3, 1)
 

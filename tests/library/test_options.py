@@ -84,36 +84,36 @@ def test_names_that_nothing_has_are_refused(fails, options, message):
             {"out": {"strtol": ["end"]}},
             "'out' names 'end', no argument of 'long (const char *s, char **last, int "
             "base)'; its arguments are 's', 'last', 'base' "
-            "(said of 'strtol')",
+            "(for 'strtol')",
         ),
         (
             {"out": {"strtol": 9}},
             "'out' names 9, no argument of 'long (const char *s, char **last, int "
             "base)'; its arguments are 's', 'last', 'base' "
-            "(said of 'strtol')",
+            "(for 'strtol')",
         ),
         (
             {"out": ["lust"]},
             "'out' names 'lust', no argument of any function; did you mean 'last'? "
-            "(said of all functions)",
+            "(for all functions)",
         ),
         (
             {"out": [9]},
             "'out' names 9, no argument of any function; the most that one has are 4 "
-            "(said of all functions)",
+            "(for all functions)",
         ),
         (
             {"out": {"str*": ["last", "room"]}},
-            "'out' names 'room', no argument of any function (said of 'str*')",
+            "'out' names 'room', no argument of any function (for 'str*')",
         ),
         (
             {"out": ["last", "room"]},
-            "'out' names 'last' and 'room', which no function has together (said of all functions)",
+            "'out' names 'last' and 'room', which no function has together (for all functions)",
         ),
         (
             {"out": {"str*": ["base"]}},
-            "'out' names 'base', a 'int', which points to nothing that has a size "
-            "here (said of 'str*')",
+            "'out' names 'base', a 'int', which does not point to a type of known "
+            "size (for 'str*')",
         ),
         ({"out": {"strtol": {"last": "count"}}}, None),
         ({"keep": "bass"}, None),
@@ -122,7 +122,7 @@ def test_names_that_nothing_has_are_refused(fails, options, message):
             {"keep": {"strtol": "library"}},
             "keep='library' is for functions that are passed, but the signature is "
             "'long (const char *s, char **last, int base)' "
-            "(said of 'strtol')",
+            "(for 'strtol')",
         ),
     ],
 )
@@ -133,7 +133,7 @@ def test_arguments_that_no_function_has_are_refused(fails, options, message):
         void qsort(void *base, unsigned long n, unsigned long size,
                    int (*order)(const void *, const void *));
     """
-    with pytest.raises(ValueError, match=r"\(said of ") as info:
+    with pytest.raises(ValueError, match=r"\(for ") as info:
         nc.load(None, declared, **options)
     assert message is None or str(info.value) == message
     assert nc.load(None, declared, out=["last"], keep={"*": "base"}).strtol(b"7x", 10)[0] == 7

@@ -201,7 +201,7 @@ def test_names_that_methods_have(lib, fails):
     assert not lib.closed
     with fails(
         AttributeError,
-        "'close' of a Library cannot be set; library['close'] = ... sets the variable of C's",
+        "'close' of a Library cannot be set; library['close'] = ... sets the C variable",
     ):
         lib.close = 5
     with fails(AttributeError, f"variable 'limit' of library {lib.name!r} is const"):

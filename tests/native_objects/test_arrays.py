@@ -213,7 +213,7 @@ class Abstract(nc.NativeObject):
 @pytest.mark.parametrize(
     ("given", "exception", "message"),
     [
-        ((int, 3), TypeError, "<class 'int'> is no class of native objects"),
+        ((int, 3), TypeError, "<class 'int'> is not a class of native objects"),
         ((Body, -1), ValueError, "'count' must be 0 or more (got -1)"),
         (
             (Abstract, 1),

@@ -226,8 +226,12 @@ REFUSED = {
     "Numbers.array.compare_exchange(one, 1, 2)": (
         f"field 'array' of 'Numbers' is not atomic; compare_exchange() {ATOMIC}"
     ),
-    "Numbers.d.add(one, 1)": "field 'd' of 'Numbers' is no atomic integer; only these add",
-    "Numbers.flag.add(one, 1)": "field 'flag' of 'Numbers' is no atomic integer; only these add",
+    "Numbers.d.add(one, 1)": (
+        "field 'd' of 'Numbers' is not an atomic integer; only these support add()"
+    ),
+    "Numbers.flag.add(one, 1)": (
+        "field 'flag' of 'Numbers' is not an atomic integer; only these support add()"
+    ),
     "Numbers.i.exchange(one)": (
         "exchange() of a field takes an object and a number (got 1 argument)"
     ),
@@ -235,11 +239,9 @@ REFUSED = {
         "compare_exchange() of a field takes an object and two numbers (got 2 arguments)"
     ),
     "Numbers.i.add()": "add() of a field takes an object and a number (got 0 arguments)",
-    "Numbers.i.exchange(3, 1)": (
-        "field 'i' is one of 'Numbers' objects, and this is none (got int)"
-    ),
+    "Numbers.i.exchange(3, 1)": ("field 'i' of 'Numbers' objects does not apply to a 'int' object"),
     "Sub.more.compare_exchange(one, 1, 2)": (
-        "field 'more' is one of 'Sub' objects, and this is none (got Numbers)"
+        "field 'more' of 'Sub' objects does not apply to a 'Numbers' object"
     ),
     "Numbers.b.exchange(one, 128)": (
         "field 'b' of 'Numbers' is 128, out of range for 'signed char' (-128 to 127)"

@@ -145,5 +145,5 @@ def test_what_is_none_is_refused(fails, classes):
         with fails(OverflowError, f"an address has 64 bits (got {number})"):
             nc.native_object(number)
     for cls in (int, 3, "Base"):
-        with fails(TypeError, f"{cls!r} is no class of native objects"):
+        with fails(TypeError, f"{cls!r} is not a class of native objects"):
             nc.native_object(id(one), cls)

@@ -48,7 +48,7 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
         (16, 8, [("x", "d", 0), ("y", None, 12)], "field 'y' does not lie within the 16 bytes"),
         (16, 8, [("y", None, 4)], "field 'y' does not lie within the 16 bytes"),
         (16, 4, [("y", None, 0)], "field 'y' does not lie within the 16 bytes"),
-        (16, 8, [("x", "d", 4)], "at offset 4, which is no multiple of 8, the alignment of 'd'"),
+        (16, 8, [("x", "d", 4)], "at offset 4, which is not a multiple of 8, the alignment of 'd'"),
         (
             8,
             8,

@@ -503,9 +503,9 @@ def test_fields_are_not_deleted_or_replaced(fails):
         Point.x = 1
     with fails(TypeError, message):
         del Point.x
-    with fails(TypeError, "field 'x' is one of 'Point' objects, and this is none (got Kinds)"):
+    with fails(TypeError, "field 'x' of 'Point' objects does not apply to a 'Kinds' object"):
         Point.x.__get__(Kinds())
-    with fails(TypeError, "field 'x' is one of 'Point' objects, and this is none (got int)"):
+    with fails(TypeError, "field 'x' of 'Point' objects does not apply to a 'int' object"):
         Point.x.__set__(3, 1.0)
 
 
@@ -536,7 +536,7 @@ def test_a_class_is_complete_when_it_is_made(fails, given):
 def test_a_class_whose_name_is_a_type_s_code(fails):
     """A field of that name would be a number where a reference is meant."""
     message = (
-        "class 'N': its name is a type's code as well, and field('N') is of that type, no "
+        "class 'N': its name is also a type code, so field('N') has that type and is not a "
         "reference; rename the class, or write field(nativecall.NativeObject), a reference to any "
         "native object"
     )

@@ -278,8 +278,8 @@ def test_what_python_would_hide_alone_is_refused(fails, numbers):
             return 2.0
 
     message = (
-        "class 'First': 'which' is native, and 'Mixin', which is no class of native objects, would "
-        "hide it in Python alone; put it behind, or make it one"
+        "class 'First': 'which' is native, and 'Mixin', which is not a class of native objects, "
+        "would hide it in Python only; put it behind, or make it one"
     )
     with fails(TypeError, message):
 
@@ -301,7 +301,7 @@ def test_slots_do_not_hide_native_names(fails, numbers, name):
 
     message = (
         f"class 'Sub': '{name}' is native in a base, and what the class has of that name, by "
-        "__slots__ or by code that ran while it was made, would hide it in Python alone; use "
+        "__slots__ or by code that ran while it was made, would hide it in Python only; use "
         "another name"
     )
     with fails(TypeError, message):
@@ -354,7 +354,7 @@ def test_a_class_does_not_hide_its_own_native_names(fails, numbers):
     """By __slots__, or by what a base does to each class below."""
     message = (
         "class 'Sub': '{}' is native, and what the class has of that name, by __slots__ or by code "
-        "that ran while it was made, would hide it in Python alone; use another name"
+        "that ran while it was made, would hide it in Python only; use another name"
     )
     parts = {"x": nc.field("d"), "which": nc.method(numbers.n1, "d:&v")}
     parts["double"] = nc.method("d:&v")(lambda self: 2 * self.x)
@@ -375,7 +375,7 @@ def test_a_class_does_not_hide_its_own_native_names(fails, numbers):
 def test_declarations_in_a_plain_base_are_refused(fails, given):
     what = "field" if isinstance(given, type(nc.field("d"))) else "method"
     message = (
-        f"class 'Sub': 'y' of its base 'Mixin' is a native {what}, but 'Mixin' is no class of "
+        f"class 'Sub': 'y' of its base 'Mixin' is a native {what}, but 'Mixin' is not a class of "
         "native objects; derive it from nativecall.NativeObject"
     )
     mixin = type("Mixin", (), {"y": given})

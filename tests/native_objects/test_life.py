@@ -124,7 +124,7 @@ def test_5_the_cast_back_is_checked(ext, fails):
         ext.hold(3)
     with fails(TypeError, "a native object of class Point is needed (got NativeObject)"):
         ext.hold(ext.NativeObject(), ext.Point)
-    with fails(TypeError, "<class 'int'> is no class of native objects"):
+    with fails(TypeError, "<class 'int'> is not a class of native objects"):
         ext.hold(point, int)
 
 

@@ -80,7 +80,7 @@ def test_the_native_callable_takes_objects_and_what_it_took(point, library):
         wrapped(nc.NativeObject())
     with pytest.raises(TypeError):
         library.norm(one)  # which is no method's
-    with pytest.raises(TypeError, match="of one entry of its own"):
+    with pytest.raises(TypeError, match="of one entry that no other method uses"):
         type(point.norm)(point, "norm", wrapped, True, "d:&T{dd}", None)
 
 
@@ -168,7 +168,7 @@ def test_descriptors(point, fails):
     assert bound() == 25.0
     with fails(TypeError, "method 'norm' of 'Point' objects needs an object"):
         point.norm()
-    with fails(TypeError, "method 'norm' is one of 'Point' objects, and this is none (got int)"):
+    with fails(TypeError, "method 'norm' of 'Point' objects does not apply to a 'int' object"):
         point.norm(3)
     with pytest.raises(TypeError, match="takes"):
         bound(1)

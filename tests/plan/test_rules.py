@@ -92,36 +92,36 @@ def test_a_long_double_holds_every_integer_where_it_has_64_bits() -> None:
         (
             "v:&d",
             "v:&f",
-            "argument 1 is '&f', which points to something else than '&d'; write '&d'",
+            "argument 1 is '&f', which points to a different type from '&d'; write '&d'",
         ),
-        ("v:&(3)d", "v:&d", "argument 1 is '&d', which points to something else than '&(3)d'"),
-        ("v:d", "v:P", "argument 1 is 'P', which does not become 'd'"),
-        ("v:P", "v:d", "argument 1 is 'd', which does not become 'P'"),
+        ("v:&(3)d", "v:&d", "argument 1 is '&d', which points to a different type from '&(3)d'"),
+        ("v:d", "v:P", "argument 1 is 'P', which cannot be converted to 'd'"),
+        ("v:P", "v:d", "argument 1 is 'd', which cannot be converted to 'P'"),
         (
             "v:d",
             "v:Zd",
             "argument 1 would lose the imaginary part of 'Zd' as 'd'; take the complex",
         ),
         ("v:&d", "v:Zd", "argument 1 would lose the imaginary part"),
-        ("v:T{dd}", "v:T{ff}", "argument 1 is 'T{ff}', which does not become 'T{dd}'"),
+        ("v:T{dd}", "v:T{ff}", "argument 1 is 'T{ff}', which cannot be converted to 'T{dd}'"),
         (
             "v:X{d:d}",
             "v:X{f:f}",
-            "argument 1 is 'X{f:f}', which does not become 'X{d:d}'; write 'X",
+            "argument 1 is 'X{f:f}', which cannot be converted to 'X{d:d}'; write 'X",
         ),
-        ("v:P", "v:O", "argument 1 is 'O', which does not become 'P'"),
-        ("O:", "P:", "the result is 'O', which does not become 'P'"),
-        ("P:", "O:", "the result is 'P', which does not become 'O'"),
-        ("v:[1]d", "v:&d", "argument 1 is '&d', which does not become '[1]d'"),
+        ("v:P", "v:O", "argument 1 is 'O', which cannot be converted to 'P'"),
+        ("O:", "P:", "the result is 'O', which cannot be converted to 'P'"),
+        ("P:", "O:", "the result is 'P', which cannot be converted to 'O'"),
+        ("v:[1]d", "v:&d", "argument 1 is '&d', which cannot be converted to '[1]d'"),
         ("v:ddd", "v:dZdd", "argument 2 would lose"),
-        ("d:d", "T{dd}:d", "the result is 'd', which does not become 'T{dd}'"),
+        ("d:d", "T{dd}:d", "the result is 'd', which cannot be converted to 'T{dd}'"),
         ("Zd:d", "d:d", "the result would lose the imaginary part"),
-        ("&d:", "&f:", "the result is '&d', which points to something else than '&f'"),
+        ("&d:", "&f:", "the result is '&d', which points to a different type from '&f'"),
         ("d:ddd", "d:dd", "it takes 3 arguments, not 2; bind() fixes arguments; a trailing 'void"),
         ("d:d", "d:", "it takes 1 argument, not 0"),
         ("v:&d", "d:d", "it takes 0 arguments, not 1, besides what is its result or user data"),
         ("v:&i&d", "d:id", "it takes 1 argument, not 2, besides what is its result"),
-        ("d:&di", "d:i&f", "argument 2 is '&f', which points to something else than '&d'"),
+        ("d:&di", "d:i&f", "argument 2 is '&f', which points to a different type from '&d'"),
         ("d:&d&di", "d:i&d&d", "its arguments are (&d, &d, i), pointers and numbers in another"),
         ("d:&d&dq", "d:i&d&d", "its arguments are (&d, &d, q), pointers and numbers in another"),
         ("i:&i&ii", "i:i&i&i", "its arguments are (&i, &i, i), pointers and numbers in another"),
@@ -130,7 +130,7 @@ def test_a_long_double_holds_every_integer_where_it_has_64_bits() -> None:
         ("i:&b.", "i:", "it takes at least 1 argument, not 0"),
         ("O:", "v:", "its result is a reference, which would be lost"),
         ("T{d(2)T{Od}}:", "v:", "its result is references, which would be lost"),
-        ("v:d", "d:d", "its result 'v' does not become 'd'"),
+        ("v:d", "d:d", "its result 'v' cannot become 'd'"),
         ("v:d", "i:d", "it returns nothing; errors='nonzero' or errors='zero' makes"),
     ],
 )
@@ -269,8 +269,8 @@ def test_a_last_pointer_argument_is_the_result() -> None:
     assert made.result == Convert(OutValue(D), F, 1 - made.tested)
     assert made.after.name == "none"
     # Promised not to be written to, it is no result; and an integer may be a value.
-    assert "does not become" in refusal("void (double, const double *)", "d:d")
-    assert "is a value of its own, no status; nativecall.wrap(f, errors=" in refusal("i:d&d", "d:d")
+    assert "cannot become" in refusal("void (double, const double *)", "d:d")
+    assert "is a value, not a status; nativecall.wrap(f, errors=" in refusal("i:d&d", "d:d")
 
 
 def test_a_wanted_last_pointer_argument_takes_the_result() -> None:
@@ -329,10 +329,16 @@ def test_error_conventions(
 @pytest.mark.parametrize(
     ("own", "wanted", "before", "errors", "reason"),
     [
-        ("i:", "i:", "none", "nonzero", "its result does not say what errors='nonzero' means; "),
-        ("P:", "P:", "none", "null", "its result does not say what errors='null' means; "),
-        ("i:", "d:", "nonzero", None, "its result is a status, no value"),
-        ("i:", "i:", "nonzero", "none", "its result is a status, no value"),
+        (
+            "i:",
+            "i:",
+            "none",
+            "nonzero",
+            "its result does not have the meaning of errors='nonzero'; ",
+        ),
+        ("P:", "P:", "none", "null", "its result does not have the meaning of errors='null'; "),
+        ("i:", "d:", "nonzero", None, "its result is a status, not a value"),
+        ("i:", "i:", "nonzero", "none", "its result is a status, not a value"),
     ],
 )
 def test_error_conventions_that_do_not_fit(

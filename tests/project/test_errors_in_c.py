@@ -150,12 +150,12 @@ MISTAKES = {
     ),
     "a conversion of a pointer": (
         "lib.label.convert('int (const char *)')",
-        "argument 1 is 'const char *', which points to something else than 'const point *'; write "
-        "'const point *', or 'void *' for a pointer to anything",
+        "argument 1 is 'const char *', which points to a different type from 'const point *'; "
+        "write 'const point *', or 'void *' for a pointer to anything",
     ),
     "a conversion of a struct": (
         "lib.flags.convert('int (void)')",
-        "the result is 'bits', which does not become 'int'",
+        "the result is 'bits', which cannot be converted to 'int'",
     ),
     "a function of another struct": (
         "lib.shifted(lib.norm)",
@@ -223,7 +223,7 @@ MISTAKES = {
     ),
     "an out-parameter by value": (
         "lib.function('norm', out=['p'])",
-        "'out' names 'p', a 'point', which points to nothing",
+        "'out' names 'p', a 'point', which does not point to",
     ),
     "nothing to keep": (
         "lib.function('norm', keep='library')",

@@ -263,7 +263,7 @@ def test_every_generalised_loop_of_numpy_and_scipy():
 def test_loops_of_the_newer_interface_are_refused_by_name():
     with pytest.raises(nc.SignatureError, match=r"'isalpha' has no loop 'U->\?' for C code"):
         nc.ufunc_loop(np.strings.isalpha, "U->?")
-    with pytest.raises(nc.SignatureError, match="of NumPy's newer interface"):
+    with pytest.raises(nc.SignatureError, match="use NumPy's newer interface"):
         nc.wrap(np.strings.isalpha)
 
 
@@ -295,7 +295,7 @@ def test_numba_compiles_a_loop_that_is_asked_for():
 @pytest.mark.parametrize(
     ("ufunc", "message"),
     [
-        (np.frompyfunc(lambda x: x, 1, 1), "loops over Python objects alone"),
+        (np.frompyfunc(lambda x: x, 1, 1), "only has loops over Python objects"),
         (np.matmul, "it is generalised"),
     ],
 )
@@ -310,7 +310,7 @@ def test_loops_that_are_not_there():
         nc.ufunc_loop(np.sin, "i->i")
     with pytest.raises(nc.SignatureError, match="'sin' has no loop that is 'd:i'; it has"):
         nc.wrap(np.sin, "d:i")
-    with pytest.raises(TypeError, match="'ufunc' must be a ufunc of NumPy's"):
+    with pytest.raises(TypeError, match="'ufunc' must be a NumPy ufunc"):
         nc.ufunc_loop(abs, "d->d")
     with pytest.raises(TypeError, match="'types' must be a str"):
         nc.ufunc_loop(np.sin, 1)
@@ -318,7 +318,7 @@ def test_loops_that_are_not_there():
 
 def test_a_struct_that_is_not_as_it_should_be_is_not_read(monkeypatch):
     monkeypatch.setattr(np, "__version__", "2.99.0")
-    with pytest.raises(TypeError, match=r"NumPy 2\.99\.0 is none that nativecall knows"):
+    with pytest.raises(TypeError, match=r"does not know the C structs of NumPy 2\.99\.0"):
         nc.wrap(np.sin)
     monkeypatch.undo()
 

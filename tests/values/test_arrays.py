@@ -54,8 +54,8 @@ def refused(lib, fails):
 
     def refused(value, error, why, signature=READS, text="&d"):
         given = type(value).__name__
-        message = f"argument 1 of 'address_of' must be a {text!r} pointer, and this {given} is none"
-        with fails(error, f"{message}: {why}"):
+        message = f"argument 1 of 'address_of' must be a {text!r} pointer (got {given}"
+        with fails(error, f"{message}: {why})"):
             lib.function("address_of", signature)(value)
 
     return refused
@@ -446,8 +446,8 @@ def test_masked_elements_are_refused(lib, refused, fails, cls):
     refused(given, ValueError, "1 of its 3 elements are masked", signature="N:P", text="P")
     with fails(
         ValueError,
-        "argument 1 of 'sum' must be a '&d' pointer, and this "
-        f"{cls.__name__} is none: 1 of its 3 elements are masked",
+        "argument 1 of 'sum' must be a '&d' pointer "
+        f"(got {cls.__name__}: 1 of its 3 elements are masked)",
     ):
         lib.function("sum", "double f(const double *, ptrdiff_t)")(given, 3)
     given[1] = 4.0
@@ -489,8 +489,8 @@ def test_masked_arrays_as_views(builder, fails):
     given = np.ma.array([1.5, 2.5], mask=[True, False])
     with fails(
         ValueError,
-        "argument 1 of 'last' must be a '[1]d' array, and this MaskedArray is none: "
-        "1 of its 2 elements are masked",
+        "argument 1 of 'last' must be a '[1]d' array "
+        "(got MaskedArray: 1 of its 2 elements are masked)",
     ):
         last(given)
     given.mask = False

@@ -12,7 +12,7 @@ import nativecall as nc
 from nativecall._types.ctype import SCALARS
 
 ffi = cffi.FFI()
-NO_SIZE = ", which points to nothing that has a size here"
+NO_SIZE = ", which does not point to a type of known size"
 SOURCE = r"""
 #include <errno.h>
 #include <stdbool.h>
@@ -211,7 +211,7 @@ def test_arrays_have_a_length(load, fails):
     wide = load("ramp", "void ramp(long n, double *values)", out={"values": "n"})
     with fails(
         OverflowError,
-        "argument 1 of 'ramp' is the length of an out-parameter of more bytes than memory has "
+        "argument 1 of 'ramp' is the length of an out-parameter that does not fit in memory "
         f"(got {2**62})",
     ):
         wide(2**62)
@@ -253,7 +253,7 @@ def test_an_array_has_the_length_that_c_declares(declared, fails):
     assert declared.function("single", out=["v"])() == 5
     again = pickle.loads(pickle.dumps(declared.function("shift")))
     assert nc.wrap(again, out=["v"])().tolist() == [1.0, 2.0, 3.0]
-    with fails(ValueError, "'out' says that 'v' has 2 items, which C declares with 3"):
+    with fails(ValueError, "'out' requests 2 items for 'v', which C declares with 3"):
         declared.function("shift", out={"v": 2})
     assert declared.function("shift", out={"v": 4})().tolist() == [1.0, 2.0, 3.0, 0.0]
     name = next(name for name in ("none", "nothing") if name in declared.declarations.functions)
@@ -302,7 +302,7 @@ def test_rows(load, fails):
     assert load("corners", "v:i&(2)f", out=1)(1).tolist() == [0, 0]
     assert load("corners", "v:i&(2)f", out={1: 2})(1).shape == (2, 2)
     assert load("turn", "v:&(2,3)d", out=0)().shape == (2, 3)
-    with fails(ValueError, "'out' says that 'r' has 1 items, which C declares with 2"):
+    with fails(ValueError, "'out' requests 1 items for 'r', which C declares with 2"):
         load("turn", "void turn(double r[2][3])", out={"r": 1})
 
 
@@ -380,7 +380,7 @@ def test_a_length_is_asked_once(load):
 
 @pytest.mark.parametrize("length", [2**62, 2**70])
 def test_more_items_than_memory_has(load, fails, length):
-    message = f"'out' says that 'values' has {length} items, more than memory has"
+    message = f"'out' requests {length} items for 'values', more than fit in memory"
     with fails(ValueError, message):
         load("ramp", "void ramp(int n, double *values)", out={"values": length})
 
@@ -443,14 +443,14 @@ def test_variadic_functions(load):
             "'out' takes the length of 'quotient' from 'rest', which is an out-parameter itself; "
             "to pass it, too: {'rest': 'inout'}",
         ),
-        ({"quotient": 0}, ValueError, "'out' says that 'quotient' has 0 items; the least is 1"),
+        ({"quotient": 0}, ValueError, "'out' must have 1 or more items for 'quotient' (got 0)"),
         (
             {"quotient": 2.5},
             TypeError,
-            "'out' says of 'quotient' 'inout', a number of items, or the name of the argument "
-            "that has it (got float)",
+            "'out' must map 'quotient' to 'inout', a number of items, or the name of the "
+            "argument that holds it (got float)",
         ),
-        ([2.5], TypeError, "'out' has names or positions (got float)"),
+        ([2.5], TypeError, "'out' must have names or positions (got float)"),
         (
             2.5,
             TypeError,
@@ -473,13 +473,13 @@ def test_what_cannot_be_an_out_parameter(load, out, error, message):
         ("i:&O", "'out' names 0, a '&O'; Python objects cannot be out-parameters"),
         (
             "i:P",
-            "'out' names 0, a 'P'" + NO_SIZE + "; pass memory that the library's 'new' has made",
+            "'out' names 0, a 'P'" + NO_SIZE + "; pass memory made by the library's 'new'",
         ),
         ("i:X{d:d}", "'out' names 0, a 'X{d:d}'" + NO_SIZE),
         (
             "v:&(2)&d",
-            "'out' names 0, a '&(2)&d', whose rows are of '&d', which is no number; pass memory "
-            "that the library's 'new' has made",
+            "'out' names 0, a '&(2)&d', whose rows are of '&d', which is not a number; pass memory "
+            "made by the library's 'new'",
         ),
     ],
 )

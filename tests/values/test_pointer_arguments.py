@@ -635,8 +635,8 @@ def test_function_pointer_results(lib):
 def test_what_has_no_buffer_says_why(lib, array):
     with pytest.raises(
         TypeError,
-        match=r"^argument 1 of 'address_of' must be a buffer that suits '&d', and this "
-        r"numpy.ndarray has none: cannot include dtype '[Mm]' in a buffer$",
+        match=r"^argument 1 of 'address_of' must be a buffer that suits '&d' "
+        r"\(numpy.ndarray has none: cannot include dtype '[Mm]' in a buffer\)$",
     ):
         lib.function("address_of", "N:&d")(array)
 

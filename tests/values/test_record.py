@@ -398,7 +398,7 @@ def test_copies_and_pickles(records, item, fails):
     lead = records.same((None, 3, None))
     assert pickle.loads(pickle.dumps(lead)) == (None, 3, None)
     lead.p = np.zeros(3)
-    with fails(TypeError, "cannot pickle 'p' of 'lead', a pointer, which leads nowhere in "
+    with fails(TypeError, "cannot pickle 'p' of 'lead', a pointer, which is invalid in "
                "another process; set it to None before"):  # fmt: skip
         pickle.dumps(lead)
     assert copy.copy(lead).p == lead.p

@@ -126,7 +126,7 @@ NC_STATIC const NcClass *nc_class_of(PyObject *type)
         cls = nc_type_class((PyTypeObject *)(void *)type);
     }
     if (cls == NULL) {
-        PyErr_Format(PyExc_TypeError, "%.200R is no class of native objects", type);
+        PyErr_Format(PyExc_TypeError, "%.200R is not a class of native objects", type);
         return NULL;
     }
     if (!cls->lasting) {

@@ -292,7 +292,7 @@ def wrapper_address(function: NativeCallable) -> int:
     _, signature, address, flags = entries[0]
     if not is_plain(signature, flags):
         raise TypeError(
-            f"{signature.text!r} of {function.__name__!r} is no first-class function of Numba's, "
-            "which passes numbers and pointers alone, and sees no failures"
+            f"{signature.text!r} of {function.__name__!r} cannot be a first-class function in "
+            "Numba, which only passes numbers and pointers, and sees no failures"
         )
     return address

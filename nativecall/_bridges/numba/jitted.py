@@ -127,7 +127,7 @@ def _compile(
     if not becomes(returned, signature.result) and not _only_raises(obj, returned):
         raise SignatureError(
             f"{obj.py_func.__name__!r} returns {returned} for the arguments of "
-            f"{signature.text!r}, which is no {signature.result.text!r}"
+            f"{signature.text!r}, not {signature.result.text!r}"
         )
     return compiled, promised
 

@@ -82,7 +82,7 @@ def ctype_of(kind: NumbaType) -> CType:
         return View(ctype_of(kind.dtype), kind.ndim)
     if isinstance(kind, types.Record):
         return struct_of(kind)
-    raise SignatureError(f"Numba's type {kind} is none that a C function can have here")
+    raise SignatureError(f"the Numba type {kind} has no C type here")
 
 
 def struct_of(record: NumbaType) -> Struct:
@@ -143,7 +143,7 @@ def passed(kinds: Iterable[NumbaType]) -> list[NumbaType]:
         starred = isinstance(kind, (types.StarArgTuple, types.StarArgUniTuple))
         more = [*kind] if starred else [kind]
         if left_out and more:
-            raise SignatureError("an argument is left out before one that is passed")
+            raise SignatureError("an argument is omitted before one that is passed")
         found += more
     return found
 
