@@ -313,7 +313,8 @@ def callback(
         all of them arrive as pointers, which `nativecall.string` reads. A result of such a type
         may be a `str`; C may use it until the next call.
     types : Library or its types, optional
-        Declares the structs, unions, enums and typedefs that `signature` names. Pointers to them
+        Declares the structs, unions, enums and typedefs that `signature` names. `signature` may
+        itself be the name of a function's type or of a pointer to one. Pointers to them
         arrive as pointers of that library's `ffi`. With `types` you may omit `signature`: the
         annotations of the function then spell it, as C types or types of the library.
 

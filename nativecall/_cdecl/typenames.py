@@ -194,7 +194,8 @@ class TypeNames:
 
     def function(self, text: str) -> Signature:
         """Return the signature of a function from its declaration or the name of its type."""
-        return self.signature(self._read(text, is_function=True), text)
+        node = self._read(text, is_function=True)
+        return self.signature(node, node.spell("") if text.isidentifier() else text)
 
     def signature(self, node: Foreign, written: str) -> Signature:
         """Return the signature of functions of a type."""

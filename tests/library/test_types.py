@@ -228,6 +228,17 @@ def test_types_of_functions_are_signatures(lib):
         nc.callback(lib.types.point, lambda: None)
 
 
+def test_names_of_types_are_signatures(lib):
+    named = nc.callback("comparison", lambda a, b: a.value, types=lib)
+    assert named(lib.new("struct node", {"value": 3}), None) == 3
+    assert repr(named).endswith("int <lambda>(struct node *, struct node *)>")
+    assert nc.callback("integrand", lambda x, data: x, types=lib).signatures == ("d:dP",)
+    with pytest.raises(nc.SignatureError, match="not a function"):
+        nc.callback("point", lambda: None, types=lib)
+    with pytest.raises(nc.SignatureError, match="did you mean 'integrand'"):
+        nc.callback("integrant", lambda: None, types=lib)
+
+
 def test_callbacks_get_pointers_of_the_library(lib):
     nodes = lib.new("struct node[3]", [{"value": 1}, {"value": 2}, {"value": 4}])
     nodes[0].next, nodes[1].next = nodes + 1, nodes + 2
