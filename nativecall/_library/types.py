@@ -124,7 +124,7 @@ class Owner:
         return name if node is None else c_name_of(node.main or node) or name
 
     def signature(self, given: object) -> Signature:
-        """Return a signature in any spelling, or by a type's name; in C, with the declared types."""
+        """Return a signature in any spelling, in C with the declared types, or by a type's name."""
         from .._cdecl.spelling import is_c, is_ffi_type, parse
 
         if isinstance(given, str) and (given.isidentifier() or is_c(given)):
