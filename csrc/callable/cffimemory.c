@@ -175,8 +175,8 @@ static PyObject *convert_items(PyObject *how, PyObject *init, PyObject *list, Py
     return items;
 }
 
-/* Converts a struct's initialiser, a dict or a tuple of its first members, to a new dict; an
- * array's to a list. */
+/* Converts a struct's initialiser, a dict, or a list or tuple of its first members, to a new dict;
+ * an array's to a list. */
 static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
 {
     if (PyTuple_GET_SIZE(how) == 1) {
@@ -184,13 +184,17 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
     }
     PyObject *names = ITEM(how, 0);
     PyObject *members = ITEM(how, 1);
-    int is_tuple = PyTuple_CheckExact(init) && PyTuple_GET_SIZE(init) <= PyTuple_GET_SIZE(names);
-    if (!is_tuple && !PyDict_CheckExact(init)) {
+    int is_list = PyList_CheckExact(init) || PyTuple_CheckExact(init);
+    Py_ssize_t count = is_list ? PySequence_Fast_GET_SIZE(init) : 0;
+    if ((!is_list && !PyDict_CheckExact(init)) || count > PyTuple_GET_SIZE(names)) {
         return Py_NewRef(init);
     }
-    PyObject *given = is_tuple ? PyDict_New() : PyDict_Copy(init);
-    for (Py_ssize_t i = 0; given != NULL && is_tuple && i < PyTuple_GET_SIZE(init); i++) {
-        if (PyDict_SetItem(given, ITEM(names, i), ITEM(init, i)) < 0) {
+    PyObject *given = is_list ? PyDict_New() : PyDict_Copy(init);
+    if (is_list && PySequence_Fast_GET_SIZE(init) < count) { /* the collector ran code */
+        count = PySequence_Fast_GET_SIZE(init);
+    }
+    for (Py_ssize_t i = 0; given != NULL && i < count; i++) {
+        if (PyDict_SetItem(given, ITEM(names, i), PySequence_Fast_GET_ITEM(init, i)) < 0) {
             Py_CLEAR(given);
         }
     }

@@ -128,8 +128,9 @@ def test_bit_fields_unions_and_open_arrays(lib):
     assert lib.ffi.sizeof(made[0]) == 32
     for items in (4, range(4), iter([1, 2, 3, 4])):
         assert lib.ffi.sizeof(lib.new("open", {"items": items})[0]) == 40
-    named = lib.new("named", {"names": 2})
-    assert (lib.ffi.sizeof(named[0]), len(named[0].names)) == (24, 2)
+    for init in ({"names": 2}, (0, 2), [0, 2]):
+        named = lib.new("named", init)
+        assert (lib.ffi.sizeof(named[0]), len(named[0].names)) == (24, 2)
 
 
 def test_memory_is_aligned(lib):
