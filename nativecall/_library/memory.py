@@ -292,19 +292,21 @@ class StructPointer(_ext.StructPointerBase):
             return
         held: list[Foreign] = []
         who = key, name
-        is_whole = part.kind in RECORDS or (part.kind == "array" and part.length is not None)
-        if is_whole and value is not None:
-            held.append(_made(structs.owner, part, value, who))
-            _assign(data, key, held[0] if part.kind == "array" else held[0][0], who)
+        if part.kind in RECORDS or (part.kind == "array" and part.length is not None):
+            changed = _newp(pointer_to(part), None)  # a value that does not fit changes nothing
+            changed[0] = getattr(data, key) if isinstance(key, str) else data[key]
+            _write(structs.owner, changed, 0, part, value, held, who)
+            _assign(data, key, changed[0], who)
         else:
             _write(structs.owner, data, key, part, value, held, who)
         if size:
             start = _lib.ffi.addressof(data) if ctype.kind in RECORDS else data
             before = before if isinstance(key, str) else key * size
             kept, where = _kept_of(self), (int(_cast(_WORDS, start)) + before, size)
-            kept.pop(where, None)
             if held:
                 kept[where] = held
+            elif part.kind in _POINTERS:  # other parts may keep pointers that were not given
+                kept.pop(where, None)
 
     def __len__(self) -> int:
         return len(self.cdata)

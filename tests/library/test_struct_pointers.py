@@ -245,3 +245,20 @@ def test_bit_fields_and_rows_of_pointers():
     with pytest.raises(TypeError, match=r"^item 1 of field 'names' of 'struct bits' must be"):
         made.names = [b"four", 4]
     assert nc.string(made.names[0]) == b"two"
+
+
+def test_what_is_not_given_keeps_its_value():
+    declared = "struct all { const char *s; int a[3]; struct { int x, y; } in; char name[4]; "
+    declared += "struct { const char *s; int n; } pair; };"
+    lib = nc.load(None, declared)
+    several = lib.new("struct all[2]", [{"a": [1, 2, 3], "in": (4, 5), "name": b"abc"}])
+    made = several[0]
+    made.a, made.name = [9], b"d"
+    setattr(made, "in", {"x": 8})
+    made.pair = {"s": b"kept"}
+    made.pair = {"n": 1}
+    gc.collect()
+    several[0] = {"s": b"text"}
+    assert ([*made.a], getattr(made, "in").x, getattr(made, "in").y) == ([9, 2, 3], 8, 5)
+    assert (b"".join(made.name), nc.string(made.s)) == (b"d\0c\0", b"text")
+    assert (nc.string(made.pair.s), made.pair.n) == (b"kept", 1)
