@@ -136,7 +136,7 @@ class Cache:
         except OSError as error:
             return error.strerror or str(error)
         if not stat.S_ISDIR(found.st_mode):
-            return "it is no directory"
+            return "it is not a directory"
         return _distrust(found)
 
     def usage(self) -> Usage:

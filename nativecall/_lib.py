@@ -117,7 +117,7 @@ def library_open(path: str | None, flags: int = 0) -> _ext.Library:
     try:
         name = None if path is None else os.fsencode(path)
     except UnicodeEncodeError:
-        raise LibraryError(f"{path!r} is no file name") from None
+        raise LibraryError(f"{path!r} is not a file name") from None
     try:
         return _ext.open_library(name, flags)
     except OSError as error:

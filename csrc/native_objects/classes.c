@@ -307,7 +307,7 @@ static int add_init(PyTypeObject *root)
     static struct wrapperbase base;
     PyObject *objects = PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__init__");
     if (objects == NULL || !Py_IS_TYPE(objects, &PyWrapperDescr_Type)) {
-        PyErr_SetString(PyExc_SystemError, "object.__init__ is no slot wrapper");
+        PyErr_SetString(PyExc_SystemError, "object.__init__ is not a slot wrapper");
         Py_XDECREF(objects);
         return -1;
     }

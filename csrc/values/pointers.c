@@ -242,7 +242,7 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     if (cif->arguments[index < 0 ? 0 : index].code != 'P') {
-        PyErr_SetString(PyExc_TypeError, "the argument is no pointer");
+        PyErr_SetString(PyExc_TypeError, "the argument is not a pointer");
         return NULL;
     }
     return Py_IS_TYPE(value, &NcPin_Type) ? Py_NewRef(value)

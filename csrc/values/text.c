@@ -72,7 +72,7 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
     PyObject *found = copy != NULL ? PyCodec_Decode(copy, name, "strict") : NULL;
     Py_XDECREF(copy);
     if (found != NULL && !PyUnicode_Check(found)) {
-        PyErr_Format(PyExc_LookupError, "%R is no encoding of text: it decodes to %.200s", encoding,
+        PyErr_Format(PyExc_LookupError, "%R is not a text encoding: it decodes to %.200s", encoding,
                      Py_TYPE(found)->tp_name);
         Py_CLEAR(found);
     }

@@ -68,7 +68,7 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
         return VOID
     is_type = isinstance(kind, type)
     if not is_type:
-        raise SignatureError(f"{kind!r} is no ctypes type")
+        raise SignatureError(f"{kind!r} is not a ctypes type")
     if hasattr(kind, "_swappedbytes_") or _is_swapped(kind):
         raise SignatureError(f"{kind.__name__} has the byte order of another machine")
     if issubclass(kind, _SimpleCData):
@@ -195,7 +195,7 @@ def _signature(
 
 
 def _untold(argtypes: Foreign) -> int | None:
-    """Return the index of the first argtype that is no ctypes type or converts arguments."""
+    """Return the index of the first argtype that is not a ctypes type or converts arguments."""
     told = [
         isinstance(one, type) and issubclass(one, _CData) and not _converts(one) for one in argtypes
     ]

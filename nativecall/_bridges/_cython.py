@@ -215,7 +215,7 @@ def reason(obj: Foreign) -> str | None:
         except (SignatureError, TypeError) as error:
             return f"the C function of {obj.__name__!r} cannot be read: {error}"
     return (
-        f"{obj.__name__!r} is a Python function of Cython's, with no C function that its module "
+        f"{obj.__name__!r} is a Python function in Cython, with no C function that its module "
         "exports; a 'cpdef' function that a .pxd declares has one, and nativecall.callback makes C "
-        "functions of Python's"
+        "functions from Python functions"
     )

@@ -130,7 +130,7 @@ def read(name: str) -> Signature:
     """
     parser = _Parser(name)
     if not parser.accept("PF") and not parser.accept("PDoF"):
-        raise parser.error("is no pointer to a function")
+        raise parser.error("is not a pointer to a function")
     result, args = parser.function()
     if parser.at != len(name):
         raise parser.error("cannot be read")

@@ -120,8 +120,8 @@ def reason(obj: Foreign) -> str | None:
     if type(obj).__name__ != "MultiUFunc":
         return None
     return (
-        f"{obj.__name__!r} is no ufunc: SciPy chooses one by keyword arguments, and none has the "
-        "whole; nativecall.callback makes C functions of Python's"
+        f"{obj.__name__!r} is not a ufunc: SciPy chooses one by keyword arguments, and none has "
+        "the whole; nativecall.callback makes C functions from Python functions"
     )
 
 

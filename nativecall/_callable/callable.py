@@ -76,7 +76,7 @@ class _OfCallables:
 
     def __get__(self, obj: NativeCallable | None, owner: object) -> inspect.Signature:
         if obj is None:
-            raise AttributeError("callables alone have a '__signature__'")
+            raise AttributeError("only callables have a '__signature__'")
         return self._made(obj)
 
 

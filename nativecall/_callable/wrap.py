@@ -212,7 +212,7 @@ def _exported(
             if found is not None and found.signature is not None:
                 variants.setdefault(found.signature, capsule)
     if not variants:
-        raise SignatureError(f"no capsule of {wanted!r} tells its type")
+        raise SignatureError(f"no capsule of {wanted!r} declares its type")
     return variants, name or wanted, None
 
 

@@ -254,7 +254,7 @@ def _character(token: str, prefix: str) -> Value:
         text = found.decode(errors="replace")
         code = {"L": "i", "u": "H", "U": "I", "u8": "B"}[prefix]
         if len(text) != 1:
-            raise Unknown(f"{token} is no single character")
+            raise Unknown(f"{token} is not a single character")
         return ord(text), 8 * SCALARS[code].size, SCALARS[code].signed
     if len(found) > INT // 8:
         raise Unknown(f"{token} has too many characters")
@@ -270,7 +270,7 @@ def cast(value: Value, node: Node) -> Value:
         raise Unknown("the address of a string is not a constant")
     if isinstance(node, PointerTo):
         if isinstance(number, float):
-            raise Unknown("a float is no address")
+            raise Unknown("a float is not an address")
         return number % 2 ** (8 * WORD), node
     if not isinstance(node, Number):
         raise Unknown("a cast to a type that has no constants")
@@ -403,7 +403,7 @@ _SPACING = (
 )
 _NO_OPERATORS = frozenset(["...", "="])
 #: Why a function pointer declared this way cannot be called: it is generic.
-NO_PROTOTYPE = "'()' says nothing about the arguments"
+NO_PROTOTYPE = "'()' does not declare the arguments"
 
 
 def _elements(node: Node) -> Node:

@@ -111,7 +111,7 @@ def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
     if done.returncode != 0:
         raise _error(done.stderr, command[0], done.returncode)
     if not names and "#define __STDC__" not in done.stdout:
-        raise LibraryError(f"{command[0]!r} is no C compiler: it printed no macros of its own")
+        raise LibraryError(f"{command[0]!r} is not a C compiler: it printed no macros of its own")
     return done.stdout
 
 

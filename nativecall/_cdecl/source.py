@@ -200,7 +200,7 @@ class CSource:
         elif name == "include" and self._included is None:
             self._included = at
         elif name not in _READ_OVER and not name.isdecimal():
-            raise self._error(f"'#{name}' is no directive", at)
+            raise self._error(f"'#{name}' is not a directive", at)
         return ""
 
     def _named(self, directive: str, text: str, at: int) -> tuple[str, Macro]:

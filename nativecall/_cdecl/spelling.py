@@ -52,7 +52,7 @@ class _ConstReader(Reader):
                 raise self.error(
                     "'const' stands before an argument of the signature itself, not inside a type",
                     at,
-                    "it is no part of a type, so leave it out there",
+                    "it is not part of a type, so leave it out there",
                 )
             return super().admitted(place, depth)
         if const:

@@ -84,7 +84,7 @@ class Method(namedtuple("Method", "target signature options doc")):
         if self.target is not None or not isinstance(function, FunctionType):
             raise TypeError(
                 "a native method is not called; as a decorator, @nativecall.method('d:&v'), it "
-                f"takes a function of Python's (got {type(function).__name__})"
+                f"takes a Python function (got {type(function).__name__})"
             )
         return Method(function, self.signature, self.options, self.doc)
 
@@ -152,7 +152,7 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
 
             if type in CODES:
                 hint = did_you_mean([CODES[type]])
-                raise TypeError(f"{type!r} is a type of C's, not its code{hint}") from None
+                raise TypeError(f"{type!r} is a C type, not its code{hint}") from None
             return _reference(type, atomic, doc)
     if ctype.kind in ("void", "object", "view") or object_offsets(ctype):
         raise TypeError(

@@ -175,7 +175,7 @@ def _why_none(ufunc: numpy.ufunc) -> str:
         )
     if any([{*types} & {*_DATES} for types in ufunc.types]):
         return (
-            "it has loops over dates and times alone; nativecall.ufunc_loop() has them, as "
+            "it only has loops over dates and times; nativecall.ufunc_loop() has them, as "
             "functions of counts of 64 bits"
         )
     return "it has none for numbers"

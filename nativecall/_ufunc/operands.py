@@ -407,7 +407,7 @@ def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CTyp
     ctype = one.signature.args[index]
     found = _element(ctype)
     if found is None:
-        raise one.refusal(f"{_shown(one.signature, index, True)} is no array of numbers")
+        raise one.refusal(f"{_shown(one.signature, index, True)} is not an array of numbers")
     if isinstance(ctype, Pointer):
         _require_room(one, index, ctype, [wanted.names[place] for place in row], wanted)
     if _is_number(ctype) and row:

@@ -78,7 +78,7 @@ def fields(ufunc: numpy.ufunc) -> Foreign:
     numpy = sys.modules["numpy"]
     _require_known(numpy)
     if not issubclass(type(ufunc), numpy.ufunc):
-        raise Unknown(f"{ufunc!r} is no ufunc")
+        raise Unknown(f"{ufunc!r} is not a ufunc")
     found = _Fields.from_address(id(ufunc) + object.__basicsize__)
     own = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes)
     there = (found.nin, found.nout, found.nargs, found.ntypes)

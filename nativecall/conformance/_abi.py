@@ -211,7 +211,7 @@ def canonical(signature: str) -> str:
     out = ffi.new("char[]", len(given) + 1)
     status = lib.nc_signature_canonical(given, len(given), out, len(out), size)
     why = ffi.string(lib.nc_status_text(status)).decode()
-    check(status == lib.NC_OK, f"{signature!r} is no signature: {why} at offset {size[0]}")
+    check(status == lib.NC_OK, f"{signature!r} is not a signature: {why} at offset {size[0]}")
     return str(ffi.string(out).decode())
 
 

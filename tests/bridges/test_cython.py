@@ -503,9 +503,9 @@ def test_a_cpdef_function_is_an_argument(declared, lib):
 def test_functions_of_python_are_none(module, fails):
     with fails(
         TypeError,
-        "'python_only' is a Python function of Cython's, with no C function that its module "
+        "'python_only' is a Python function in Cython, with no C function that its module "
         "exports; a 'cpdef' function that a .pxd declares has one, and nativecall.callback makes C "
-        "functions of Python's",
+        "functions from Python functions",
     ):
         nc.wrap(module.python_only)
     for obj in (module.Kind.method, module.Kind().method):

@@ -584,7 +584,7 @@ def chained(n: int) -> str:
         ("static int extern f(int)", None, 12, "'static extern' cannot be combined"),
         ("#define 3\nint f(int);", 1, 1, "'#define' must name a macro (found '3')"),
         ("#ifdef\n#endif", 1, 1, "'#ifdef' must name a macro (found the end)"),
-        ("int f(int);\n# unknown", 2, 1, "'#unknown' is no directive"),
+        ("int f(int);\n# unknown", 2, 1, "'#unknown' is not a directive"),
         ("#if 1\n#else\n#elif 1\n#endif", 3, 1, "'#elif' after '#else'"),
         ("#if 1\n#else\n#else\n#endif", 3, 1, "'#else' after '#else'"),
         ("int f(int x[3 / 0]); struct s { int x[3 / 0]; };", None, 39, "divided by zero"),

@@ -123,7 +123,7 @@ def test_boxes_of_every_kind(inspect, monkeypatch) -> None:
         ("in_object_mode", "is compiled in object mode, which no C function can call"),
         ("generalised", "it is generalised, (n)->(n), and nothing was compiled yet"),
         ("vectorized", "compiles one for each"),
-        ("chosen", "is no ufunc: SciPy chooses one by keyword arguments"),
+        ("chosen", "is not a ufunc: SciPy chooses one by keyword arguments"),
     ):
         status, lines = inspect(f"inspected_kinds:{name}", table=True)
         assert status == (0 if name == "vectorized" else 1)

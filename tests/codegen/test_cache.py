@@ -253,7 +253,7 @@ def serves_from_memory(kept: Cache) -> None:
 def test_no_directory_can_be_made(tmp_path):
     (tmp_path / "file").touch()
     kept = Cache(str(tmp_path / "file"))
-    assert kept.refusal() == "it is no directory"
+    assert kept.refusal() == "it is not a directory"
     serves_from_memory(kept)
     serves_from_memory(Cache(str(tmp_path / "file" / "below")))
 
@@ -499,7 +499,7 @@ def test_the_command_without_a_usable_directory(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / "file"))
     assert command(capsys, "clear") == (
         1,
-        [f"  directory  {tmp_path / 'file'}", "  not used   it is no directory"],
+        [f"  directory  {tmp_path / 'file'}", "  not used   it is not a directory"],
     )
     assert (tmp_path / "file").exists()
 

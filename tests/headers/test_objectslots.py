@@ -235,7 +235,7 @@ def test_ids_allocated_at_run_time(c, fails):
     unknown = other + 256 * 1000
     message = (
         f"slot key {unknown:#x} is one of those that are allocated at run time "
-        "(PyExtensibleType_AllocateID), and nobody has allocated it"
+        "(PyExtensibleType_AllocateID), which was never allocated"
     )
     with fails(ValueError, message):
         c.make(None, [(unknown, 0, 4)])

@@ -565,7 +565,7 @@ def test_functions_with_much_by_value_are_refused_when_they_are_called():
 
 
 def test_names_that_no_file_system_has(fails):
-    reason = repr("\ud800/x") + " is no file name"
+    reason = repr("\ud800/x") + " is not a file name"
     with fails(nc.LibraryError, f"library {reason.split(' ')[0]} cannot be loaded: {reason}"):
         nc.load("\ud800/x")
     with pytest.raises(nc.SymbolError):

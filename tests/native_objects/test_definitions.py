@@ -73,8 +73,8 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
                 ([("x", "(2)d", 0), ("y", None, 8)], "x", "y"),
             ]
         ],
-        (8, 3, [], "class 'Made' has fields of an alignment that is no power of two up to 16"),
-        (8, 64, [], "class 'Made' has fields of an alignment that is no power of two up to 16"),
+        (8, 3, [], "class 'Made' has fields of an alignment that is not a power of two up to 16"),
+        (8, 64, [], "class 'Made' has fields of an alignment that is not a power of two up to 16"),
         (-8, 8, [], "or, with those of its bases, more than a gigabyte"),
         (2**62, 8, [], "or, with those of its bases, more than a gigabyte"),
     ],
@@ -123,7 +123,7 @@ def test_what_the_fields_of_all_bases_may_take(ext):
     """Offsets to methods' fields are 32 bits."""
     half = 2**29 + 1024
     one, other = (ext.define(name, ROOT, half, 8, []) for name in ("One", "Other"))
-    message = "no power of two up to 16, or, with those of its bases, more than a gigabyte"
+    message = "not a power of two up to 16, or, with those of its bases, more than a gigabyte"
     with pytest.raises(TypeError, match=message):
         type(nc.NativeObject)("Both", (one, other), {})
 

@@ -477,7 +477,7 @@ def test_a_subclass_of_a_c_class_and_its_fields(ext):
     [
         (lambda: nc.field("w w"), nc.SignatureError, "unknown type 'w' at column 1"),
         (lambda: nc.field("O"), TypeError, "a field cannot be 'O'"),
-        (lambda: nc.field("double"), TypeError, r"a type of C's.* did you mean 'd'\?$"),
+        (lambda: nc.field("double"), TypeError, r"a C type.* did you mean 'd'\?$"),
         (lambda: nc.field("v"), (TypeError, nc.SignatureError), "void|'v'"),
         (lambda: nc.field("[1]d"), TypeError, "a field cannot be"),
         (lambda: nc.field(3), TypeError, "'type' must be a type's code, a class of native objects"),

@@ -169,8 +169,8 @@ def test_loops_over_dates_are_asked_for(fails):
     assert nc.ufunc_loop(np.multiply, "md->m")["q:qd"](3, 2.5) == 7
     with fails(
         nc.SignatureError,
-        "'isnat' has no loop that is a C function of numbers: it has loops over dates and times "
-        "alone; nativecall.ufunc_loop() has them, as functions of counts of 64 bits",
+        "'isnat' has no loop that is a C function of numbers: it only has loops over dates and "
+        "times; nativecall.ufunc_loop() has them, as functions of counts of 64 bits",
     ):
         nc.wrap(np.isnat)
 

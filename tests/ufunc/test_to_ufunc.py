@@ -477,7 +477,7 @@ def test_threads_call_one_ufunc_at_once(twice):
         ("calls", "q:", {}, "it has no input"),
         ("add", "d:d.", {}, "it is variadic"),
         ("add", "&d:d", {}, "its result, '&d', is not a number"),
-        ("add", "d:P", {"signature": "(n)->()"}, "is no array of numbers"),
+        ("add", "d:P", {"signature": "(n)->()"}, "is not an array of numbers"),
         ("add", "d:d&d", {"signature": "(n),(n),(n)->()"}, "has 3 inputs, and it takes 2"),
         ("add", "d:d&d", {"signature": "(n),(n)->()"}, "is a number, where NumPy's signature has"),
         ("add", "d:n[2]d", {"signature": "(n)->()"}, "has 2 dimensions, where NumPy's"),

@@ -235,7 +235,7 @@ NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
     }
     if (nc_prototype_signature(accepted->declaration, text) != NC_OK) {
         PyErr_Format(PyExc_SystemError,
-                     "'%s', which a callback may be, is no declaration of a function, "
+                     "'%s', which a callback may be, is not a declaration of a function, "
                      "\"double (double, void *)\"",
                      accepted->declaration);
         PyMem_Free(text);

@@ -203,7 +203,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     }
     status = nc_signature_canonical(signature, strlen(signature), text, sizeof text, &length);
     if (status != NC_OK) {
-        PyErr_Format(PyExc_ValueError, NC_CALL_SHOWN " is no signature: %s", signature,
+        PyErr_Format(PyExc_ValueError, NC_CALL_SHOWN " is not a signature: %s", signature,
                      nc_call_ellipsis(signature), nc_status_text(status));
         return -1;
     }

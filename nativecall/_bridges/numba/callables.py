@@ -218,7 +218,7 @@ def _why_not(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> str
         if is_record:
             return f"{given}; pass an array of such records, as x[i:i + 1] is one"
         if not (actual.mutable or readonly):
-            return f"{given}, which is read-only; const in the declaration of C's lets it pass"
+            return f"{given}, which is read-only; const in the C declaration lets it pass"
         return f"{given}, which is not contiguous in the order {order!r}; pass a copy that is"
     return f"{given}, and {ctype.text!r} is wanted"
 

@@ -222,7 +222,7 @@ def test_capsules_that_do_not_fit(c, fails):
 def test_a_declaration_of_the_consumer_that_is_none(c, fails):
     with fails(
         SystemError,
-        "'double', which a callback may be, is no declaration of a function, "
+        "'double', which a callback may be, is not a declaration of a function, "
         '"double (double, void *)"',
     ):
         c.integrate(len, 0, 1, 1, "x")

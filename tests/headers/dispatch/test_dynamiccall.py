@@ -432,7 +432,7 @@ def test_what_cannot_be_prepared(c, functions, fails):
     f = functions.function("d_d", "d:d")
     before = sys.getrefcount(f)
     for _ in range(100):
-        with fails(ValueError, "'d:' is no signature: malformed input".replace("d:", "d")):
+        with fails(ValueError, "'d:' is not a signature: malformed input".replace("d:", "d")):
             c.prepare(f, "d")
         for signature in ("d:T{dd}", "v:[1]d", "i:P.", "T{dd}:d"):
             with fails(
@@ -726,7 +726,7 @@ def test_long_signatures_are_shortened_in_messages(c, fails):
     with fails(ValueError, f"'{start}' has more than 32 arguments"):
         c.prepare(abs, start)
     for text in ("d:" + 5000 * "d", "d:" + 400 * "d" + "!"):
-        with pytest.raises(ValueError, match=r"^'d:d{198}\.\.\.' is no signature: [a-z ]+$"):
+        with pytest.raises(ValueError, match=r"^'d:d{198}\.\.\.' is not a signature: [a-z ]+$"):
             c.prepare(abs, text)
     pointer = "d:" + 20 * "X{d:dddddddd}"
     with fails(TypeError, f"no function for '{pointer[:200]}...' in 3, and Python cannot call it"):

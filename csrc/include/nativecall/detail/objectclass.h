@@ -198,7 +198,7 @@ NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProble
     }
     if (!fits) {
         (void)snprintf(problem->text, sizeof problem->text,
-                       "class '%s' has fields of an alignment that is no power of two up to %d, "
+                       "class '%s' has fields of an alignment that is not a power of two up to %d, "
                        "or, with those of its bases, more than a gigabyte",
                        cls->name, (int)NC_OBJECT_ALIGN);
         return NC_E_RANGE;

@@ -83,7 +83,7 @@ NC_STATIC int nc_slot_id_check(uintptr_t id)
         if (status < 0 && !PyErr_Occurred()) {
             PyErr_Format(PyExc_ValueError,
                          "slot key %s is one of those that are allocated at run time "
-                         "(PyExtensibleType_AllocateID), and nobody has allocated it",
+                         "(PyExtensibleType_AllocateID), which was never allocated",
                          shown);
         }
         Py_XDECREF(ids);
