@@ -122,7 +122,7 @@ def test_arrays_in_structs(c):
         ),
         (np.zeros(2, [("a", "f4", (2,))])[0], "argument 1 is .*, which does not lie in memory as"),
         (records[0], r"argument 1 is .*; pass an array of such records, as x\[i:i \+ 1\] is one"),
-        (readonly, "argument 1 is .*, which is read-only; const in the declaration"),
+        (readonly, "argument 1 is .*, which is read-only; const in the C declaration"),
         (np.zeros(4, kind)[::2], "argument 1 is .*, which is not contiguous in the order 'C'"),
         (1.5, "argument 1 is float64, and '&T{.*}' is wanted"),
     ):

@@ -938,7 +938,7 @@ def test_a_header_that_is_kept_needs_no_compiler(path, folder, monkeypatch):
 @pytest.mark.parametrize("command", ["true", "false"])
 def test_a_compiler_that_says_nothing_is_named(folder, monkeypatch, command):
     monkeypatch.setenv("CC", command)
-    with pytest.raises(nc.NativeCallError, match=f"{command}' (is not a C comp|cannot read the head)"):
+    with pytest.raises(nc.NativeCallError, match=f"{command}' (is not a C|cannot read the head)"):
         nc.load(None, header="box.h", include=folder)
 
 
