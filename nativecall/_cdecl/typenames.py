@@ -1,8 +1,8 @@
-"""Types by name: the nodes of declared types, and C text that uses their names.
+"""Look up declared types by name, and parse C text that uses these names.
 
 `TypeNames` builds the nodes (nodes.py) of structs, unions, enums and typedefs on first use. It also
-parses types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``) that use their names.
-An unknown name raises a SignatureError that lists close matches.
+parses types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``) in which declared names
+occur. An unknown name raises a SignatureError that lists close matches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KINDS = ("struct", "union", "enum")
 
 
 class Found(dict[str, "Foreign"]):
-    """A dictionary that finds missing items through a function, without listing them."""
+    """A dict that looks up missing items with a function; iteration does not list those items."""
 
     def __init__(self, find: Callable[[str], Foreign], own: Mapping[str, Foreign] = {}) -> None:
         super().__init__(own)
@@ -68,7 +68,7 @@ class Found(dict[str, "Foreign"]):
 
 
 class TypeNames:
-    """The types of declarations, and of the declarations that they build on.
+    """The types of a set of declarations and of its base declarations.
 
     Attributes
     ----------
@@ -101,7 +101,10 @@ class TypeNames:
         return iter(seen)
 
     def find(self, name: str) -> Node | None:
-        """Return the type of a name: a typedef, a tag with or without its keyword, or a C type."""
+        """Return the type of a name.
+
+        The name is a typedef, a tag with or without its keyword, or a type that C defines.
+        """
         first, _, tag = name.partition(" ")
         if first in _KINDS and tag.isidentifier():
             return self.tags.get(name)
@@ -119,7 +122,7 @@ class TypeNames:
         return found if found is not None or self._base is None else self._base.reason(name)
 
     def lend(self, parser: Parser) -> None:
-        """Let a parser use the types, besides those that it reads."""
+        """Let a parser use these types, in addition to the types that it reads itself."""
         parser.typedefs = Found(self.typedefs.get, parser.typedefs)
         parser.tags = Found(self.tags.get, parser.tags)
 
@@ -178,7 +181,7 @@ class TypeNames:
         return made
 
     def _declared(self, text: str) -> Node:
-        """Return the type that a cached text declares for its name or a member."""
+        """Return the type that a cached declaration gives to the typedef or member it names."""
         parser = _TextParser(tokenizer()(text), self)
         try:
             said, name, node = parser.single()
@@ -198,7 +201,7 @@ class TypeNames:
         return self.signature(node, node.spell("") if text.isidentifier() else text)
 
     def signature(self, node: Foreign, written: str) -> Signature:
-        """Return the signature of functions of a type."""
+        """Return the signature of a function type; `written` is its text in error messages."""
         try:
             return self._convert.signature(node, written)
         except SignatureError as error:
@@ -226,7 +229,7 @@ class TypeNames:
 
 
 class _TextParser(Parser):
-    """A parser of one type that uses the types of declarations."""
+    """A parser of a single type; the text may use the types of the declarations."""
 
     def __init__(self, tokens: list[str], names: TypeNames) -> None:
         super().__init__(tokens)
@@ -236,7 +239,7 @@ class _TextParser(Parser):
 
 
 class _WrittenParser(_TextParser):
-    """A parser of user input: unknown names raise an error."""
+    """A parser of user input, which raises an error for unknown names."""
 
     def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
         tag = super()._tagged(said, kind)
@@ -246,7 +249,7 @@ class _WrittenParser(_TextParser):
 
 
 def _constant(names: TypeNames, name: str) -> Value | None:
-    """Return a constant of the declarations, for the lengths of arrays."""
+    """Return the value of an integer constant of the declarations, for use in array lengths."""
     value = names._declarations.constants.get(name)
     if value is None and names._base is not None:
         return _constant(names._base, name)

@@ -1,7 +1,7 @@
 """C types built from other types: pointers, functions, structs, arrays and views.
 
-Like those of ctype.py, they are immutable and interned `CType`s. They also know the layout of their
-parts. Types that C forbids cannot be constructed.
+Like the types in ctype.py, they are immutable, interned `CType`s. They also store the layout of
+their parts. Types that C forbids cannot be constructed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from .._ext import Foreign
 
     class Owner(Protocol):
-        """The owner of the types that pointers name: a library."""
+        """The library that owns the named types."""
 
         serial: int
 
         @property
         def structs(self) -> dict[Foreign, Foreign]:
-            """Data for assigning to members of structs, by cffi's types."""
+            """Data for assigning to members of structs; the keys are cffi types."""
             ...
 
         def pointer(self, name: str) -> object:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
             ...
 
         def tag(self, name: str) -> str:
-            """Return the tag of a typedef's struct or union; other names unchanged."""
+            """Return the tag of a typedef's struct or union; return other names unchanged."""
             ...
 
 
@@ -60,8 +60,8 @@ refuse_reload(globals(), "Pointer")
 
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
 
-# In 64-bit ARM's ABI, unnamed bit-fields align the struct, and those of 0 bits also align packed
-# structs. Apple's and Microsoft's compilers follow the x86 rules.
+# In 64-bit ARM's ABI, unnamed bit-fields contribute to the alignment of the struct. Those of 0 bits
+# do so in packed structs too. Apple's and Microsoft's compilers follow the x86 rules.
 _UNNAMED_ALIGN = sys.platform not in ("win32", "darwin", "ios") and os.uname().machine in (
     "aarch64",
     "arm64",
@@ -71,22 +71,22 @@ _DEFAULT_NAME = "f"  # unnamed fields are shown as f0, f1, …
 
 
 def _mark(name: str, owner: Owner | None) -> str:
-    """Return the mark in `named` texts of a pointer target's C name and owner."""
+    """Return the text that stands for a pointer target's C name and owner in `CType.named`."""
     return f"<{name}>" if owner is None else f"<{owner.serial}:{name}>"
 
 
 class Pointer(CType):
-    """``&T``, a pointer to data of a known type; see `pointer` for one that may be `void *`.
+    """``&T``, a pointer to data of a known type. `pointer` also accepts `void` as the target.
 
     Attributes
     ----------
     pointee : CType
-        What it points to.
+        Type of the target.
     name : str
-        C name of the struct that it points to, ``"struct point"``; "" if it has no name. It is not
-        part of the type's identity: calls check it.
+        C name of the target if it is a struct, such as ``"struct point"``; "" if the struct has no
+        name. The name is not part of the type's identity, but calls check it.
     owner : Owner or None
-        Owner of cffi's type with that name.
+        Owner of the cffi type with that name.
     """
 
     __slots__ = ("name", "owner", "pointee")
@@ -118,9 +118,10 @@ class Pointer(CType):
 
 
 def aligned(ctype: CType, alignment: int) -> CType:
-    """Return a pointee type with a requested alignment, which is not part of its identity.
+    """Return a pointee type with a requested alignment.
 
-    Values are passed like those of the type itself.
+    The alignment is not part of the type's identity. Values are passed as if the type had its
+    natural alignment.
     """
     classes: Foreign = type(ctype).__mro__[:-1]
     parts = {name: getattr(ctype, name) for cls in classes for name in cls.__slots__}
@@ -130,16 +131,16 @@ def aligned(ctype: CType, alignment: int) -> CType:
 
 
 class Handle(Plain):
-    """``P``, a pointer to something of which only the name is known.
+    """``P``, a pointer to a type that is known by name only.
 
     Attributes
     ----------
     name : str
-        Its C name, ``"struct sqlite3"``.
+        C name of the target, such as ``"struct sqlite3"``.
     owner : Owner or None
-        Owner of cffi's type with that name.
+        Owner of the cffi type with that name.
     opaque : bool
-        Whether its size is unknown, too.
+        Whether the size of the target is unknown, too.
     """
 
     __slots__ = ("name", "opaque", "owner")
@@ -167,9 +168,9 @@ class Handle(Plain):
 
 
 class Record(Plain):
-    """A struct or union whose members only cffi knows, as the target of a pointer with its name.
+    """The target of a named pointer: a struct or union whose members only cffi knows.
 
-    It has unions, bit-fields or unnamed members.
+    Such a type contains unions, bit-fields or unnamed members.
     """
 
     __slots__ = ("pointer",)
@@ -266,12 +267,12 @@ class Field(namedtuple("Field", ["name", "type", "offset", "width", "shift"], de
     name : str or None
     type : CType
     offset : int
-        Bytes from the start of the struct; for a bit-field, to the byte where it begins.
+        Bytes from the start of the struct to the first byte of the field.
     width : int or None
-        Bits of a bit-field; None for other fields. An unnamed bit-field is padding; with 0 bits it
-        aligns the next one for the type.
+        Bits of a bit-field; None for other fields. An unnamed bit-field is padding. If its width is
+        0, the next bit-field starts at a multiple of this type's alignment.
     shift : int
-        The first bit of a bit-field within its first byte.
+        Position of a bit-field's first bit within its first byte.
     """
 
     __slots__ = ()
@@ -283,12 +284,12 @@ class Field(namedtuple("Field", ["name", "type", "offset", "width", "shift"], de
 
     @property
     def is_padding(self) -> bool:
-        """Whether it is an unnamed bit-field, which has no value."""
+        """Whether the field is an unnamed bit-field, which has no value."""
         return self.width is not None and not self.name
 
     @property
     def first_bit(self) -> int:
-        """Its first bit in the struct."""
+        """Position of the field's first bit in the struct."""
         return 8 * self.offset + self.shift
 
     def __repr__(self) -> str:
@@ -306,18 +307,18 @@ def lay_out(
     Parameters
     ----------
     members : iterable of tuple
-        For each its size and alignment in bytes, its width in bits if it is a bit-field, whether it
-        has a name, the requested alignment (0 for none), and whether it is packed.
+        Six values for each member: size and alignment in bytes; width in bits (None unless it is a
+        bit-field); whether it has a name; requested alignment (0 for none); whether it is packed.
     union : bool
     pack : int
-        The maximum alignment of ``#pragma pack``; 0 without one.
+        The maximum alignment that ``#pragma pack`` sets; 0 without that pragma.
 
     Returns
     -------
     places : list of (int, int)
-        For each its first byte, and the first bit in it.
+        For each member, its first byte and its first bit within that byte.
     end : int
-        Bytes to the end of the last member, or of a union's largest one.
+        Bytes to the end of the last member, or to the end of a union's largest member.
     alignment : int
     """
     at = end = 0  # in bits
@@ -340,7 +341,7 @@ def lay_out(
                 alignment = max(alignment, own if _UNNAMED_ALIGN else 1)
             else:
                 at = _round_up(at, 8 * (place or 1)) if place else at
-                # It may not span more units of its type than the type itself.
+                # It may not span more alignment units than an object of its declared type does.
                 if not (packed or pack) and -(-(at % unit + width) // unit) > 8 * size // unit:
                     at = _round_up(at, unit)
                 if named or _UNNAMED_ALIGN:
@@ -354,8 +355,8 @@ def lay_out(
 class Struct(CType):
     """``T{…}``, a struct by value with C's layout; packed as ``=T{…}``.
 
-    A union is ``U{…}``, or ``=U{…}``. A bit-field is an integer type, ``#`` and its width:
-    ``T{I#3:a:}``.
+    A union is ``U{…}``, or ``=U{…}`` if it is packed. A bit-field is written as an integer type,
+    ``#`` and its width: ``T{I#3:a:}``.
 
     A packed struct has alignment 1 and no padding between its fields; nested structs keep their own
     layout, as with GCC's ``__attribute__((packed))``.
@@ -363,7 +364,7 @@ class Struct(CType):
     Parameters
     ----------
     fields : iterable of CType, of (name, CType), or of (name, CType, width)
-        A name may be `None`; the width is that of a bit-field, or `None`.
+        A name may be `None`. The width is `None` unless the field is a bit-field.
     packed, union : bool
 
     Attributes
@@ -373,10 +374,10 @@ class Struct(CType):
     field_names : tuple of str
         One name for every field; unnamed ones are called ``f0``, ``f1``, … by their index.
     name : str
-        Its C name, ``"struct point"`` or a typedef; "" if it has no name. It is not part of the
-        type's identity.
+        C name of the type: ``"struct point"`` or a typedef; "" if it has no name. The name is not
+        part of the type's identity.
     owner : Owner or None
-        Owner of cffi's type with that name.
+        Owner of the cffi type with that name.
     """
 
     __slots__ = ("field_names", "fields", "name", "owner", "packed")
@@ -448,20 +449,21 @@ class Struct(CType):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a struct without bit-fields."""
+        """Whether the type is a struct (not a union) without bit-fields."""
         return self.kind == "struct" and all([field.width is None for field in self.fields])
 
     @property
     def members(self) -> dict[str, Field]:
-        """The fields with values, by name: all except padding."""
+        """All fields except padding, by name."""
         pairs = zip(self.field_names, self.fields, strict=True)
         return {name: field for name, field in pairs if not field.is_padding}
 
     @property
     def places(self) -> dict[str, tuple[Field, int]]:
-        """`members`, followed by the members of unnamed structs, which C accesses as its own.
+        """`members`, followed by the members of unnamed structs.
 
-        Each is a field and the offset to add to the field's own, 0 for direct members.
+        C accesses the latter like members of this struct. Each value is a field and an offset to
+        add to `field.offset`; the added offset is 0 for direct members.
         """
         found = {name: (field, 0) for name, field in self.members.items()}
         for field in self.fields:
@@ -498,9 +500,9 @@ def check_bits(ctype: CType, width: int, name: str | None = None) -> None:
 
 
 class Array(CType):
-    """``(n,m)T``, an array; only inside structs and behind ``&``.
+    """``(n,m)T``, an array; only allowed inside structs and behind ``&``.
 
-    An array of arrays is one array of more dimensions.
+    An array of arrays becomes a single array with more dimensions.
 
     Attributes
     ----------
@@ -509,7 +511,7 @@ class Array(CType):
     shape : tuple of int
         Lengths, the outermost dimension first.
     length : int
-        Number of elements in all.
+        Total number of elements.
     is_text : bool
         Whether the elements are C's `char`.
     """
@@ -555,9 +557,10 @@ class Array(CType):
 
 
 class View(CType):
-    """``[n]T``, a strided view of an n-dimensional array; only as an argument.
+    """``[n]T``, a strided view of an n-dimensional array; only allowed as an argument.
 
-    The argument is a pointer to a `descriptor`, which the caller owns and keeps for the call::
+    The argument is a pointer to a `descriptor`. The caller owns the descriptor and keeps it alive
+    during the call::
 
         struct {
             T *data;              // the element with all indices 0
@@ -565,7 +568,7 @@ class View(CType):
             intptr_t strides[n];  // steps in bytes
         };
 
-    so `size` and `alignment` are a pointer's.
+    The `size` and `alignment` of a view are those of a pointer.
 
     Attributes
     ----------
@@ -600,7 +603,7 @@ class View(CType):
 
 
 def inner_types(ctype: CType) -> tuple[CType, ...]:
-    """Return the field types of a struct or union, or an array's item; () for other types."""
+    """Return the field types of a struct or union, or an array's item type; () for other types."""
     if isinstance(ctype, Struct):
         return tuple([field.type for field in ctype.fields if field.width != 0])
     return (ctype.item,) if isinstance(ctype, Array) else ()
@@ -617,28 +620,31 @@ def is_plain(ctype: CType) -> bool:
 
 
 def homogeneous(ctype: CType) -> list[Scalar]:
-    """Return the one to four floating-point numbers of one type that make up a struct or complex.
+    """Return the types of the floating-point numbers that make up a struct or a complex number.
 
-    Return an empty list for other types, and if there is padding. 64-bit ARM passes such values in
-    vector registers.
+    Return an empty list unless there are one to four numbers, all of one type and without padding.
+    64-bit ARM passes such values in vector registers.
     """
     if not isinstance(ctype, Struct) and ctype.kind != "complex":
         return []
     found = _floats(ctype) or []
-    # Members of one type that fill the object leave no padding.
+    # If the sizes of the members add up to the object's size, there is no padding.
     alike = len(set(found)) == 1 and len(found) * found[0].size == ctype.size
     return found if alike else []
 
 
 def _floats(ctype: CType) -> list[Scalar] | None:
-    """Return the floating-point numbers in a type; None if it has others or more than 4."""
+    """Return the types of the floating-point numbers in a type.
+
+    Return None if the type contains anything else, or more than 4 numbers.
+    """
     if ctype.kind in ("float", "complex"):
         return [part_of(ctype)] * (2 if ctype.kind == "complex" else 1)
     if isinstance(ctype, Array) and ctype.length > 4:
         return None
     found: list[Scalar] = []
     inners = inner_types(ctype)
-    if ctype.kind == "union":  # GCC treats bit-fields of 0 bits as integers there
+    if ctype.kind == "union":  # in unions, GCC treats bit-fields of 0 bits as integers
         inners = tuple([field.type for field in getattr(ctype, "fields", ())])
     for inner in inners:
         more = _floats(inner)
@@ -656,7 +662,7 @@ def _floats(ctype: CType) -> list[Scalar] | None:
 
 
 def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
-    """Return the offsets of references to Python objects in a value in memory."""
+    """Return the offsets at which a value of this type stores references to Python objects."""
     if isinstance(ctype, Struct):
         parts = [object_offsets(field.type, start + field.offset) for field in ctype.fields]
     elif isinstance(ctype, Array):
@@ -669,7 +675,10 @@ def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
 
 
 def hides_object(ctype: CType) -> bool:
-    """Return whether a union in it has a Python object, whose presence cannot be known."""
+    """Return whether the type contains a union with a Python object.
+
+    No code can know whether such a union currently stores the object.
+    """
     if ctype.kind == "union":
         return bool(object_offsets(ctype))
     return any(map(hides_object, inner_types(ctype)))
@@ -680,7 +689,7 @@ def _round_up(offset: int, alignment: int) -> int:
 
 
 def _complete_names(names: list[str | None]) -> Iterable[str]:
-    """Yield `names` with the missing ones filled in, avoiding duplicates."""
+    """Yield `names`, with generated unique names in place of missing ones."""
     taken = {name for name in names if name}
     for index, name in enumerate(names):
         made = name or f"{_DEFAULT_NAME}{index}"
@@ -698,7 +707,7 @@ def pointer(pointee: CType) -> CType:
 
 
 def buffer_format(ctype: CType) -> str:
-    """Return the buffer format of elements of a type; pointers become integers.
+    """Return the buffer format of a type for array elements; pointers become integers.
 
     Examples
     --------

@@ -1,13 +1,14 @@
 /* nativecall/detail/promotion.h: which C types can hold every value of another, and how values are
  * converted.
  *
- * Idea:       a promotion is exact. An integer is promoted to an integer with at least its digits
- *             and its sign, or to a float whose mantissa has them; a real number to a complex; a
- *             pointer to `void *` and back. int64 and double do not promote to each other.
+ * Idea:       a promotion is exact. An integer is promoted to an integer type that holds all of its
+ *             digits and its sign, or to a float whose mantissa holds its digits. A real number is
+ *             promoted to a complex number. A pointer is promoted to `void *`, and `void *` to any
+ *             pointer. int64 and double do not promote to each other.
  *
  * Threads:    pure functions.
  * Errors:     NC_E_RANGE, NC_E_MISSING, and those of nc_signature_open.
- * Ownership:  nothing is allocated; types point into the text they were read from.
+ * Ownership:  nothing is allocated. An NcCallType points into the signature text.
  * Source:     CEP 1000, "Native dispatch descriptor": the call with promoted arguments. */
 #ifndef NATIVECALL_PROMOTION_H
 #define NATIVECALL_PROMOTION_H
@@ -30,9 +31,9 @@ typedef struct {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* Store the types of a canonical signature, result first, and the number of arguments. NC_E_RANGE:
- * there are more than NC_CALL_MAX_ARGUMENTS. NC_E_MISSING: a type is a struct, a view or a complex
- * long double, or the function is variadic. */
+/* Store the types of a canonical signature, result first, and the number of arguments. Return
+ * NC_E_RANGE if there are more than NC_CALL_MAX_ARGUMENTS arguments. Return NC_E_MISSING if a type
+ * is a struct, union, view or complex long double, or if the function is variadic. */
 NC_STATIC int nc_call_types(const char *signature, NcCallType *types, size_t *count)
 {
     NcSignatureCursor cursor;
@@ -65,8 +66,8 @@ NC_STATIC_INLINE int nc_call_is_integer(const NcCallType *type)
     return type->kind == NC_KIND_INT || type->kind == NC_KIND_BOOL;
 }
 
-/* Return how much wider `to` is than `from` (0: the same type), or -1 if it cannot hold every
- * value. */
+/* Return how much wider `to` is than `from` (0: the same type), or -1 if `to` cannot hold every
+ * value of `from`. */
 NC_STATIC int nc_call_widening(const NcCallType *from, const NcCallType *to)
 {
     int least, most;
