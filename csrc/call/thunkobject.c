@@ -1,4 +1,4 @@
-/* csrc/call/thunkobject.c: the types of thunkobject.h. A failed operation leaves nothing behind. */
+/* csrc/call/thunkobject.c: implements thunkobject.h. A failed operation leaves nothing behind. */
 #include "thunkobject.h"
 
 #include "entry.h"
@@ -16,7 +16,7 @@
 
 /* ---- thunk specs ----------------------------------------------------------------------------- */
 
-/* Whether a value can be read back from memory unchanged, except for its class. */
+/* Whether a bound value can be read back from memory unchanged, except for its Python class. */
 static int is_plain(char letter)
 {
     return nc_scalar_size(letter) != 0 && nc_part_letter(letter) != 'g';
@@ -46,8 +46,9 @@ static int is_conversion(PyObject *code)
 }
 
 /* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts). `bytes` is the
- * size of the Thunk without its tuple. A place is (index, offset). The code is (address, owner),
- * with address 0 to use the function's own pointer, or the bytes of a conversion. */
+ * size of the Thunk without its tuple. A place is (index, offset). `code` is either a tuple
+ * (address, owner), where address 0 means the function's own pointer, or a bytes object that holds
+ * an NcConversion. */
 static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     NcCallInterface *inner;
@@ -135,7 +136,8 @@ static void thunkspec_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* Not tracked by the collector: all that it refers to is immutable. */
+/* The garbage collector does not track a ThunkSpec, since everything that it refers to is
+ * immutable. */
 PyTypeObject NcThunkSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.ThunkSpec",
     .tp_doc = "What all thunks from one signature to another share.",
@@ -148,14 +150,15 @@ PyTypeObject NcThunkSpec_Type = {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The Thunk's tuple; NULL before it is made, or if there is none. */
+/* The address of the Thunk's tuple. The tuple is NULL before it is created, or if the spec has
+ * none. */
 static PyObject **kept_of(NcThunk *self)
 {
     static PyObject *none;
     return self->spec->kept != 0 ? (PyObject **)(void *)((char *)self + self->spec->kept) : &none;
 }
 
-/* Converts a bound value; appends what it needs to `kept`. */
+/* Converts a bound value; appends the objects that the value needs to `kept`. */
 static int store(NcThunk *self, const NcPlace *place, PyObject *value, PyObject *kept)
 {
     const NcCallInterface *inner = self->spec->inner;
@@ -182,7 +185,7 @@ static int store(NcThunk *self, const NcPlace *place, PyObject *value, PyObject 
     return done != NULL ? 0 : -1;
 }
 
-/* Converts all values; `kept` is NULL if all are plain numbers. */
+/* Converts all bound values; `kept` is NULL if all values are plain numbers. */
 static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
 {
     const NcThunkSpec *spec = self->spec;
@@ -202,15 +205,15 @@ static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
     if (kept == NULL) {
         return 0;
     }
-    nc_pins_close(kept, &first); /* no call receives the exceptions of Python functions in
-                                    structs */
+    /* Raise now what Python functions in structs have raised: no later call could raise it. */
+    nc_pins_close(kept, &first);
     if (first != NULL && nc_stash_raise(NULL, first) == NULL) {
         return -1;
     }
     return nc_pins_check(self->function, kept);
 }
 
-/* Stores the values, or nc_symbols. */
+/* Stores the bound values; without any, stores the address of nc_symbols in their place. */
 static int fill(NcThunk *self, PyObject *const *values)
 {
     const NcThunkSpec *spec = self->spec;
@@ -227,7 +230,8 @@ static int fill(NcThunk *self, PyObject *const *values)
         status = *kept_of(self) != NULL ? 0 : -1;
     }
     if (status < 0 && kept != NULL) {
-        /* A traceback keeps frames, and these the list, so release the exported buffers in it. */
+        /* A traceback keeps frames alive, and they keep the list alive, so release the buffers that
+         * the list holds. */
         PyObject *raised = nc_exception_take();
         (void)PyList_SetSlice(kept, 0, PyList_GET_SIZE(kept), NULL);
         nc_exception_put(raised);
@@ -241,7 +245,7 @@ static int fill(NcThunk *self, PyObject *const *values)
 NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
                       PyObject *const *values)
 {
-    /* Computed now, since failures need it later. */
+    /* Compute the name now: it is needed when the thunk fails or ends. */
     NcThunk *self = nc_callable_name(function) != NULL
                         ? PyObject_GC_NewVar(NcThunk, &NcThunk_Type, (Py_ssize_t)spec->bytes)
                         : NULL;
@@ -284,8 +288,8 @@ unsigned nc_thunk_stack(const NcCallable *function)
     return most;
 }
 
-/* The memory of the last thunks that ended. Recording that a call runs would cost more than the
- * call itself, so memory that a call may read stays until this many others have ended. */
+/* The memory of the last thunks that ended. Counting running calls would cost more than the calls
+ * themselves. So the memory of an ended thunk is freed only after ENDED more thunks have ended. */
 enum { ENDED = 256 };
 static NcThunk *ended[ENDED];
 static size_t next_ended;
@@ -316,8 +320,8 @@ static int thunk_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: what is kept must stay as long as C code can call. Native callables clear their
- * owners, which breaks cycles. */
+/* No tp_clear: the kept objects must live as long as C code can call the thunk. Native callables
+ * clear their owners, which breaks cycles. */
 static void thunk_dealloc(PyObject *object)
 {
     NcThunk *self = (NcThunk *)(void *)object;
@@ -326,7 +330,7 @@ static void thunk_dealloc(PyObject *object)
     int has_stub = self->spec->code != NULL && self->pointer != NULL;
     PyObject_GC_UnTrack(object);
     if (has_stub && nc_is_finalizing()) {
-        return; /* C code may call until the process ends: leak everything */
+        return; /* C code may call the stub until the process ends, so leak everything */
     }
     self->function = Py_XNewRef(*nc_callable_name_place((NcCallable *)(void *)function));
     if (has_stub) {
@@ -340,8 +344,8 @@ static void thunk_dealloc(PyObject *object)
     }
 }
 
-/* pickled(signature, name, doc, options): for `pickle`, how another process can make the same
- * thunk. */
+/* pickled(signature, name, doc, options): for `pickle`, returns how another process can create the
+ * same thunk. */
 static PyObject *thunk_pickled(PyObject *object, PyObject *args)
 {
     PyObject *name = PyTuple_GetItem(args, 1);

@@ -1,4 +1,4 @@
-/* csrc/platform/waiting.c: the slots of waiting.h, and the watcher thread. */
+/* csrc/platform/waiting.c: implements the slots of waiting.h and the watcher thread. */
 #include "waiting.h"
 
 #include "compat.h"
@@ -14,14 +14,14 @@
 #endif
 
 enum { SLOTS = 32, LOOKS = 4, IDLE_LOOKS = 8, MARKED = 1, MOST = 1024 };
-enum { RESULT_OF = sizeof("the result of ") - 1 };    /* the prefix of messages on results */
+enum { RESULT_OF = sizeof("the result of ") - 1 };    /* length of the prefix of results' names */
 static const struct timespec pause_ = {0, 250000000}; /* between two checks */
 
 enum { NOBODY, AWAKE, OVER };
 
 static struct {
-    uintptr_t names; /* atomic: PyObject *, perhaps marked */
-    size_t turns;    /* atomic */
+    uintptr_t names; /* atomic: PyObject *, plus MARKED while the watcher reads it */
+    size_t turns;    /* atomic: counts the waits in this slot */
 } slots[SLOTS];
 static int watcher; /* atomic: whether the watcher runs, or has stopped for good */
 
@@ -37,8 +37,8 @@ static void put_name(char *line, size_t *length, PyObject *name, Py_ssize_t from
     }
 }
 
-/* Appends one of the texts below. With two names they are shorter than MOST, so nothing is
- * truncated. */
+/* Appends one of the texts in say(). Together with two names, the texts are shorter than MOST, so
+ * nothing is truncated. */
 static void put(char *line, size_t *length, const char *text)
 {
     *length += (size_t)snprintf(line + *length, MOST - *length, "%s", text);
@@ -70,8 +70,8 @@ static void say(PyObject *names)
 
 /* ---- the watcher ----------------------------------------------------------------------------- */
 
-/* Prints the message for a waiting thread, unless it has just left. Returns whether it did, which
- * ends the watch. */
+/* Prints the message for a waiting thread, unless the thread has just left its slot. Returns 1 if
+ * the thread was still waiting; the watch is then over. */
 static int tell_of(size_t slot, uintptr_t names)
 {
     if (!__atomic_compare_exchange_n(&slots[slot].names, &names, names | MARKED, 0,
@@ -96,14 +96,14 @@ static int is_any_taken(void)
     return 0;
 }
 
-/* Whether the watcher may end, because no thread has waited for a while. The next thread that waits
- * starts another. */
+/* Whether the watcher may end. It is called when no thread has waited for a while. The next thread
+ * that waits starts a new watcher. */
 static int ends(void)
 {
     int nobody = NOBODY;
     __atomic_store_n(&watcher, NOBODY, __ATOMIC_SEQ_CST);
-    /* A thread that took a slot before the store saw AWAKE and starts no watcher, so check
-     * again. */
+    /* Check again: a thread that took its slot before this store has read AWAKE, so it starts no
+     * watcher. */
     return !is_any_taken() || !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0,
                                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
@@ -164,7 +164,7 @@ int nc_waiting_begin(PyObject *names)
     if (__atomic_load_n(&watcher, __ATOMIC_RELAXED) == OVER) {
         return -1;
     }
-    /* Each thread has its own stack, so most begin at different slots. */
+    /* Each thread has its own stack, so most threads begin the search at different slots. */
     size_t first = (uintptr_t)&names >> 16;
     for (size_t i = 0; i < SLOTS; i++) {
         size_t slot = (first + i) % SLOTS;

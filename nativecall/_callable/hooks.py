@@ -1,8 +1,8 @@
 """Hooks that the core calls: call plans, wrappers, missing entries, thunks, exceptions.
 
-The core imports this module when it first needs one of them. Functions of numbers with an
-ahead-of-time trampoline need none. Each hook imports its implementation on first use. The hooks for
-values are in arguments.py.
+The core imports this module when it first needs one of these hooks. Functions of numbers need no
+hook if they have an ahead-of-time trampoline. Each hook imports its implementation on first use.
+The hooks that convert values are in arguments.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ refuse_reload(globals(), "_make_wrapper")
 
 
 def _make_wrapper(callable: Native) -> object:
-    """Return the Python function for calls that no plan executes."""
+    """Return a Python function that calls `callable`, for calls that no plan executes."""
     if _ext.calls_traced:
         from .trace import traced
 
@@ -44,14 +44,14 @@ def _extra_argument(
 
 
 def _specialize(callable: Native, signature: str) -> None:
-    """Ask the specialize hook of a callable for an entry that C code looks up."""
+    """Ask a callable's specialize hook for the entry that C code looks up."""
     from . import specialize
 
     specialize.ask_for_native(callable, signature)
 
 
 def _no_entry(callable: Native, signature: str | None) -> None:
-    """Raise the error for a missing entry, or if a callable does not have a single one."""
+    """Raise the error for a missing entry, or for a callable without exactly one entry."""
     callable._refuse(signature)
 
 
@@ -62,7 +62,7 @@ def _no_overload(callable: Native, *values: object) -> None:
     raise TypeError(f"no entry of {callable.__name__!r} takes ({types}); it offers {offers}")
 
 
-#: Specs of thunks with their code, also of those that no thunk uses now.
+#: Specs of thunks with their code. Specs that no thunk uses at the moment are kept too.
 _thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
 
 

@@ -1,6 +1,6 @@
-"""Types of headers during parsing: their C properties, and their layout by gcc's rules.
+"""Nodes: the C types that the parser builds from headers, laid out by gcc's rules.
 
-Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …) and more: the
+Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …). They also store the
 requested alignment, and the reason why values of a type cannot be passed. `Converter` converts
 nodes to C types; cffi types are first converted to nodes (cffitype.py).
 """
@@ -53,11 +53,11 @@ refuse_reload(globals(), "Converter")
 STAND_IN = "struct __nc_Zg"
 WIDE = ("wchar_t", "char16_t", "char32_t")
 ANONYMOUS = "__nc_unnamed_"  # prefix of generated tags of unnamed structs
-# Maximum number of scalars by value that cffi should list. It describes every scalar of a
-# function's arguments and result, also in arrays and nested structs, when the type is created.
+# Maximum number of scalars that a function may pass by value. When cffi creates the function's
+# type, it describes every scalar of the arguments and the result, also in arrays and structs.
 MAX_SCALARS = 16384
 _SHOWN = 4  # names shown in a message at either end of a long path of fields
-_MAX_SPELLED = 4 * MAX_TEXT  # characters of a type in C
+_MAX_SPELLED = 4 * MAX_TEXT  # maximum number of characters of a type in C
 
 
 def copied(one: Made) -> Made:
@@ -68,10 +68,10 @@ def copied(one: Made) -> Made:
 
 
 class Node:
-    """A type. `size` is None if it has none.
+    """A type. `size` is None if the type has no size, or an unknown one.
 
-    Typedefs share their parts, so a few lines can describe a type of any depth and length. Both are
-    limited.
+    Typedefs share their parts, so a few lines can describe a type of any depth and length. So depth
+    and length are limited.
     """
 
     kind = "void"
@@ -79,12 +79,12 @@ class Node:
     alignment = 1
     const = False  # whether it is a pointer to `const`
     cname = "void"
-    is_kept = False  # whether others use it, so that no body may change it
+    is_kept = False  # whether it is cached or in use elsewhere; a later body must not change it
     depth: int = 0
     length_in_c: int = 8  # approximate number of characters in C, with typedefs expanded
-    scalars = 1  # scalars in a value, capped at one more than cffi should list
-    typedef = ""  # name of a type without a tag, or of an aligned variant
-    main: Node | None = None  # the type without that alignment
+    scalars = 1  # scalars in a value, capped at MAX_SCALARS + 1
+    typedef = ""  # name of a type without a tag, or of a variant with a requested alignment
+    main: Node | None = None  # for such a variant: the type without the requested alignment
     ffi: Foreign = None  # the complete cffi type
     reason: str = ""  # why no value can be passed, or why the layout is unknown
 
@@ -96,7 +96,7 @@ class Node:
         return f"{self.typedef or self.cname} {declarator}".rstrip()
 
     def realigned(self, alignment: int, typedef: str = "") -> Self:
-        """Return the type with a requested alignment. GCC and Clang pass it like any other."""
+        """Return a variant with a requested alignment. GCC and Clang pass both types alike."""
         made = copied(self)
         made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
         made._pointers = {}
@@ -123,7 +123,7 @@ class Node:
 
 
 class Number(Node):
-    """A scalar; `alignment` overrides the type's own."""
+    """A scalar; `alignment` replaces the scalar's usual alignment, unless it is 0."""
 
     kind = "primitive"
     is_byte = False  # a character type under a typedef without 'char' in its name
@@ -137,7 +137,7 @@ class Number(Node):
 
 
 class Enumeration(Number):
-    """An enum, as its integer type; if only its name is declared, nothing else is known."""
+    """An enum, as its integer type. `values` is None if the enumerators are unknown."""
 
     kind = "enum"
 
@@ -148,18 +148,18 @@ class Enumeration(Number):
         self.values = values
 
     def fill(self, scalar: Scalar, values: Sequence[tuple[str, int]]) -> None:
-        """Complete an enum that was only named, from its body."""
+        """Complete the enum with its body, if only its name was declared so far."""
         self.scalar, self.values = scalar, values
         self.size, self.alignment = scalar.size, scalar.alignment
 
 
-#: Prefix of the names of types of which only size and alignment are known; these follow.
+#: If only the size and alignment of a type are known, its name is this prefix and the two numbers.
 UNUSABLE = "__nc_unusable_"
 VA_LIST = "__builtin_va_list"
 
 
 class Unusable(Node):
-    """A type whose values cannot be passed, and the reason."""
+    """A type whose values cannot be passed; `reason` states why."""
 
     kind = "unusable"
 
@@ -233,12 +233,12 @@ class FunctionOf(Node):
         self.ellipsis = ellipsis
         self.names = names
         self.lengths = lengths  # as in a signature
-        self.reason = reason  # why it cannot be called
+        self.reason = reason  # why the function cannot be called
         self.places = places  # the tokens that identify the parameters
 
     @property
     def is_large(self) -> bool:
-        """Return whether it passes more scalars by value than cffi should list."""
+        """Return whether the function passes more than MAX_SCALARS scalars by value."""
         return sum([part.scalars for part in (self.result, *self.args)]) > MAX_SCALARS
 
     def pointer(self, const: bool = False) -> Node:
@@ -251,13 +251,13 @@ class FunctionOf(Node):
 
 
 def function_of(node: Node) -> FunctionOf | None:
-    """Return the function of a function type or of a pointer to one; None for other types."""
+    """Return a function type itself, or that of a function pointer; None for other types."""
     node = node.item if isinstance(node, PointerTo) else node
     return node if isinstance(node, FunctionOf) else None
 
 
 def agree(one: Foreign, other: Foreign) -> bool:
-    """Return whether C accepts declarations with these types for one name."""
+    """Return whether C accepts two declarations of one name with these types."""
     if isinstance(one, Number) and isinstance(other, Number):
         first, second = one.scalar, other.scalar
         return (first.kind, first.size, first.signed) == (second.kind, second.size, second.signed)
@@ -269,7 +269,7 @@ def agree(one: Foreign, other: Foreign) -> bool:
         lengths = {one.length, other.length} - {None}
         return len(lengths) < 2 and agree(one.item, other.item)
     if one.kind == "function":
-        if one.reason or other.reason:  # one of them says nothing about its arguments
+        if one.reason or other.reason:  # the arguments of at least one function are unknown
             return agree(one.result, other.result)
         alike = (len(one.args), one.ellipsis) == (len(other.args), other.ellipsis)
         pairs = zip((one.result, *one.args), (other.result, *other.args), strict=False)
@@ -280,7 +280,7 @@ def agree(one: Foreign, other: Foreign) -> bool:
 class Record(Node):
     """A struct or union; `fields` is None until its body has been read.
 
-    `read` returns the fields of a type that other declarations have, on first use.
+    For a type of other declarations, `read` returns its fields; it is called on first use.
     """
 
     def __init__(
@@ -323,7 +323,7 @@ class Record(Node):
         """Place `members` as gcc does.
 
         Each member is (name, type, width in bits, requested alignment, whether it is packed).
-        `pack` is the maximum alignment of ``#pragma pack``, 0 without one.
+        `pack` is the maximum alignment that ``#pragma pack`` sets; 0 without such a pragma.
         """
         parts = []
         scalars = 0
@@ -353,12 +353,12 @@ class Record(Node):
 
 # -- text ------------------------------------------------------------------------------------------
 #
-# Which pointers point to text, that is, to `const` characters; and which arguments of a callback
-# argument point to arrays that it must not write to.
+# This section determines which pointers point to text (`const` characters), and which arguments of
+# a callback point to arrays that the callback must not write to.
 
 #: Character types of text, behind pointers to const.
 CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
-#: Marks a pointer to a const array in their place.
+#: Stands in place of a character type for a pointer to a const array.
 CONST = "const"
 
 
@@ -380,11 +380,11 @@ def called(node: Node, name: str) -> Node:
 
 
 def texts(function: FunctionOf) -> tuple[str, ...]:
-    """Return the character types that arguments and finally the result point to; () without text.
+    """Return the character types that the arguments, then the result, point to; () without text.
 
-    For a function argument, this is a list for its own arguments and result in parentheses,
-    ``"(char,,)"``, with ``const`` for a pointer to a const array. For a pointer to pointers it is
-    ``"*char"``.
+    An argument that is a function has the list of its own arguments and result in parentheses, such
+    as ``"(char,,)"``; there, ``const`` marks a pointer to a const array. A pointer to pointers to
+    text is written ``"*char"``.
     """
     found = [*map(_text, function.args), characters(function.result)]
     return tuple(found) if any(found) else ()
@@ -415,11 +415,11 @@ class Converter:
     """Converts nodes to C types.
 
     A pointer becomes `void *` if its target has no C type here (an incomplete struct), or if it
-    points back to the struct that contains it. The latter depends only on the struct, not on where
-    the conversion began.
+    points back to the struct that contains it. The second rule depends only on the struct, not on
+    the type at which the conversion began.
 
-    With `naming`, pointers to structs and unions record their C names, except inside structs.
-    `owner` has their cffi types.
+    With `naming`, pointers to structs and unions record the C names of their targets, except inside
+    structs. `owner` provides the cffi types of the targets.
     """
 
     #: The token of the parameter being converted, for error messages.
@@ -430,10 +430,10 @@ class Converter:
     ) -> None:
         self._naming = naming
         self._owner = owner
-        self._remember = remember  # costs memory for every type
+        self._remember = remember  # whether to cache the C type of each node
         self._made: dict[Node, CType] = {}
         self._structs: dict[Node, Struct | SignatureError] = {}
-        # For structs with an unusable field: the path of names to it, and the reason.
+        # For each struct with an unusable field: the path of names to the field, and the reason.
         self._faults: dict[Node, tuple[list[str], str]] = {}
         self._reached: dict[Node, set[Node]] = {}
 
@@ -469,8 +469,8 @@ class Converter:
     def function(self, node: FunctionOf, holder: Node | None = None) -> FunctionPointer:
         """Return the C type of pointers to a function; reject types that cannot be passed.
 
-        A `va_list` is an opaque pointer in it. To C it is an array on x86-64, a struct passed by
-        reference on 64-bit ARM, and a pointer on Windows and macOS.
+        A `va_list` argument becomes an opaque pointer. In C, a `va_list` is an array on x86-64, a
+        struct passed by reference on 64-bit ARM, and a pointer on Windows and macOS.
         """
         if node.reason:
             raise SignatureError(node.reason)
@@ -490,7 +490,7 @@ class Converter:
             return VOIDPTR
         name = c_name_of(plain) if self._naming and holder is None else ""
         if self._naming and plain.cname in WIDE:
-            name = plain.cname  # otherwise cffi's pointer would be one to integers
+            name = plain.cname  # otherwise the cffi pointer would point to integers
         try:
             found = self.type(plain, holder)
         except SignatureError:
@@ -565,7 +565,8 @@ class Converter:
         raise SignatureError(f"{name_of(record)} has a layout that no signature describes")
 
     def _member(self, node: Node, holder: Node) -> CType:
-        # A struct by value may be in its holder's cycle of pointers, and come later.
+        # A struct held by value may be part of a cycle of pointers through its holder. Then it has
+        # not been converted yet.
         inner: Foreign = element(node)
         inner = inner.main or inner
         if isinstance(inner, Record) and inner not in self._structs:
@@ -584,7 +585,7 @@ class Converter:
         return from_row(self.row(function, written))
 
     def row(self, function: FunctionOf, written: str) -> Row:
-        """Return the same as plain data."""
+        """Return the signature of functions with this declaration as plain data."""
         if function.reason:
             raise SignatureError(function.reason)
         self.at = None
@@ -606,7 +607,7 @@ class Converter:
 
 
 def postorder(node: Foreign, parts: Callable[[Foreign], Iterable[Foreign]]) -> Iterator[Foreign]:
-    """Yield the types reachable from one through their parts, dependencies first."""
+    """Yield a type and all types reachable through its parts, dependencies first."""
     entered = {node}
     stack = [(node, iter(parts(node)))]
     while stack:
@@ -638,7 +639,7 @@ def _parts(node: Foreign) -> Sequence[Node]:
 
 
 def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
-    """Yield byte bit-fields in place of an unnamed one; they do not affect alignment."""
+    """Yield bit-fields of byte type in place of an unnamed bit-field; they need no alignment."""
     while width:
         bits = min(width, 8 - first % 8)
         yield None, SCALARS["B"], bits
@@ -653,7 +654,7 @@ def element(ctype: FFIType) -> FFIType:
 
 
 def c_name_of(ctype: FFIType) -> str:
-    """Return the C name of a struct or union, from cffi or a node; "" for other types."""
+    """Return the C name of a cffi type or node that is a struct or union; "" for other types."""
     if ctype.kind not in ("struct", "union"):
         return ""
     name: str = getattr(ctype, "typedef", "") or ctype.cname
@@ -665,7 +666,7 @@ def c_name_of(ctype: FFIType) -> str:
     return _SAME.get(name, name)
 
 
-#: Names that differ between cffi's FFIs and C.
+#: The C names of structs to which cffi gives another name.
 _SAME = {"FILE": "struct _IO_FILE"}
 
 
@@ -689,7 +690,7 @@ def _flat(fields: Sequence[Foreign], start: int = 0) -> list[Foreign]:
     return found
 
 
-#: Nodes of C's own types, by the words of `basic_type`.
+#: Nodes of C's own types; the keys are their names in C.
 BASICS: dict[str, Node] = {
     name: Number(SCALARS[code], cname=name) for name, code in CODES.items()
 } | {"void": Node()}

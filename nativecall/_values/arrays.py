@@ -1,15 +1,15 @@
-"""Read the memory of arrays without a buffer through the protocols that they support.
+"""Read the memory of arrays that have no Python buffer, through other protocols.
 
-These are Arrow's C data interface, DLPack, NumPy's array interface, and the bridge of a library
-(`foreign.array`). No library is imported. The memory becomes a buffer, which the core checks like
-any other: elements, memory layout, alignment, writability.
+The protocols are Arrow's C data interface, DLPack, NumPy's array interface, and the bridge of a
+library (`foreign.array`). No library is imported. The memory becomes a buffer. The core checks its
+elements, memory layout, alignment and writability, like those of any other buffer.
 
 Guarantees:
 
 - No element is copied.
-- The memory is released to its exporter once, when the call has returned: a capsule that was not
-  renamed releases its content when it is freed.
-- Memory of another device, nulls, and elements without a C type are refused.
+- The memory is released to its exporter exactly once, when the call has returned. (The capsule is
+  not renamed, so it releases its content when it is freed.)
+- Memory of another device, nulls, and elements without a C type are rejected.
 """
 
 from __future__ import annotations
@@ -50,29 +50,30 @@ _LETTERS = {
 
 
 def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found | None:
-    """Return the memory of an array without a buffer, and its owner; None if it is no array.
+    """Return (buffer, owner) for an array that has no Python buffer; None if it is no array.
 
     Raises
     ------
     TypeError, ValueError, BufferError
-        If C code cannot read the memory of the array. The message names the wanted type `text` and
-        its kind `what`.
+        If C code cannot read the memory of the array. The message names the expected type `text`
+        and its kind `what`.
     """
     try:
         return _memory(value)
     except MemoryError:
         raise
-    except Exception as error:  # any exception of the array's library
+    except Exception as error:  # the array's library may raise any exception
         kind = type(error) if type(error) in (TypeError, ValueError) else BufferError
         given = type(value).__name__
         problem = kind(f"{who} must be a {text!r} {what} (got {given}: {error})")
-    raise problem  # here, so that no traceback keeps the export alive
+    raise problem  # outside the `except`, so that no traceback keeps the export alive
 
 
 def _memory(value: object) -> _Found | None:
     inner = foreign.array(value)
     if inner is not None:
-        # A view of the same memory by another class has a buffer.
+        # If `value` is an instance of the class of `inner`, then `inner` views the same memory and
+        # has a buffer itself.
         return (inner, value) if isinstance(value, type(inner)) else _memory(inner)
     for name, read in _PROTOCOLS.items():
         # Only NumPy's interface may be an attribute of an instance.
@@ -97,7 +98,7 @@ _ARROW = dict(zip("cCsSiIlLefg", "bBhHiIqQefd", strict=True))
 
 
 def _arrow(value: Foreign) -> _Found:
-    """Read a primitive array without nulls, as read-only memory."""
+    """Return the memory of a primitive array without nulls; it is read-only."""
     capsules = value.__arrow_c_array__()
     (name,) = _unpack("@P", get_pointer(capsules[0], b"arrow_schema"))
     form = _ffi.string(_ffi.cast("char *", name)).decode()
