@@ -1,9 +1,9 @@
 /* csrc/call/call.c: the interpreter of call plans (plan.h).
  *
- * A call has three parts: `take` converts one argument by one step; `call` does that for all in
- * order, and calls; `give` converts the result. Kept objects and exported buffers are released on
- * every path. `call_flagged` handles the entry's flags separately, so that calls without flags do
- * not pay for them. */
+ * A call has three parts. `take` converts one argument by one step. `call` converts all arguments
+ * in order, and calls the function. `give` converts the result. Kept objects and exported buffers
+ * are released on every path. `call_flagged` handles entries with flags, so calls of other entries
+ * do not pay for the flags. */
 #include "call.h"
 
 #include "calls.h"
@@ -35,17 +35,17 @@ enum {
 /* One call. */
 typedef struct {
     NcCallable *self;
-    NcCallInterface *cif; /* for these arguments; not the callable's if there are additional ones */
+    NcCallInterface *cif; /* the callable's, or one that includes additional arguments */
     const NcPlan *plan;
     char *frame;
-    PyObject *made; /* the Record of a result; else NULL */
+    PyObject *made; /* the Record for a struct result, else NULL */
     int failed;     /* 1: C was not called, or reported a failure */
 } Call;
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 /* Makes the plan of a call interface, at its first call. `fixed` is the number of fixed arguments
- * of a variadic function, or NULL. NULL with an exception. */
+ * of a variadic function, or NULL. Returns NULL with an exception on failure. */
 NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
 {
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)cif,
@@ -53,7 +53,7 @@ NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
     if (made == NULL) {
         return NULL;
     }
-    nc_keep_first(&cif->planned, made); /* another thread may have made it first */
+    nc_keep_first(&cif->planned, made); /* another thread may have been first */
     const NcPlan *plan = (const NcPlan *)(const void *)PyBytes_AS_STRING(cif->planned);
     nc_store_release_ptr(&cif->plan, (void *)(uintptr_t)plan);
     return plan;
@@ -93,14 +93,14 @@ NC_NOINLINE int take_number(const Call *now, PyObject *value, Py_ssize_t i, doub
 
 static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointer *owner)
 {
-    /* Additional arguments of a variadic function are not the callable's. */
+    /* The callable's own call interface has no additional arguments. */
     return i < now->self->cif->nargs
                ? nc_convert_pointer(now->self, i, value, owner)
                : nc_convert_pointer_of(now->cif, (PyObject *)now->self, i, value, owner);
 }
 
-/* Converts an argument that C stores: a function, or a handle passed with one. Other data for a
- * `void *` is not kept, nor is the object that functions are kept with. */
+/* Converts an argument that C stores: a function, or a handle passed with a function. Does not keep
+ * other data for a `void *`, nor the object that functions are kept with. */
 NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *const *args,
                               Py_ssize_t i)
 {
@@ -161,8 +161,8 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
     return status;
 }
 
-/* Fast path: copies a Record of the exact layout, without pointers, from its own memory to where C
- * finds it. Returns 1, or 0 if it does not apply. */
+/* Fast path for a Record of the exact layout without pointers: copies the Record's own memory to
+ * the argument's place. Returns 1, or 0 if the fast path does not apply. */
 static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
 {
     const int is_plain = nc_record_has(value, now->cif->layouts[i]);
@@ -241,7 +241,7 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
     }
 }
 
-/* The number of items of an out-parameter, read from argument `index` as C gets it. */
+/* Reads the number of items of an out-parameter from argument `index`, after its conversion. */
 static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssize_t *length)
 {
     const NcStep *step = &now->plan->steps[index];
@@ -290,7 +290,7 @@ static int make_outs(const Call *now, PyObject *const *args)
     return 0;
 }
 
-/* The length in bytes of a text that is an out-parameter. */
+/* The length in bytes of the text in an out-parameter. */
 static Py_ssize_t out_length(const Call *now, const NcOut *out)
 {
     Py_ssize_t items =
@@ -298,7 +298,7 @@ static Py_ssize_t out_length(const Call *now, const NcOut *out)
     return (items < 0 ? 1 : items) * (Py_ssize_t)out->size;
 }
 
-/* Stores the lengths of texts, which follow the arguments. */
+/* Stores the lengths of texts, which C gets after the other arguments. */
 static int take_lengths(const Call *now, PyObject *const *args)
 {
     const NcStep *step = now->plan->steps + now->plan->args + now->plan->made;
@@ -334,7 +334,7 @@ static inline int begin(Call *now)
     return 0;
 }
 
-/* Converts the function's result in the block; a new reference. */
+/* Converts the function's result in the block. Returns a new reference. */
 static PyObject *give(const Call *now, uintptr_t convention, int code)
 {
     const NcStep *step = &now->plan->result;
@@ -405,8 +405,8 @@ static int has_failed(const Call *now, uintptr_t convention, int code)
     }
 }
 
-/* Raises an exception that a Python function among the arguments left, before the result is
- * converted. The pointers are released later. */
+/* Raises the exception that a Python function among the arguments left, if any. Runs before the
+ * result is converted; the pointers are released later. */
 static int settle(const Call *now)
 {
     NcPointer *owners = (NcPointer *)(void *)(now->frame + now->plan->owned);
@@ -514,7 +514,7 @@ NC_HOT_INLINE PyObject *called(Call *now)
 /* ---- after a call ---------------------------------------------------------------------------- */
 
 /* The values that a failed call produced: its out-parameters, and a returned pointer that the
- * caller owns. NULL if there are none, perhaps with an exception. */
+ * caller owns. Returns NULL, perhaps with an exception, if there are no such values. */
 static PyObject *given_by(const Call *now)
 {
     const NcPlan *plan = now->plan;
@@ -534,8 +534,8 @@ static PyObject *given_by(const Call *now)
     return all;
 }
 
-/* Attaches a value as `out` to the exception that is set, or what the call produced if value is
- * NULL. The caller's pointers in it are freed or closed with it. */
+/* Attaches a value as `out` to the exception that is set. If `value` is NULL, attaches the values
+ * that the call produced. Pointers in `out` that the caller owns are freed or closed with it. */
 static void keep_given(const Call *now, PyObject *value)
 {
     PyObject *error = nc_exception_take();
@@ -557,8 +557,8 @@ static void keep_given(const Call *now, PyObject *value)
     nc_exception_put(error);
 }
 
-/* Calls check(value, callable, arguments) and returns its result; takes over `value`. Its
- * exceptions get the out-parameters as `out` too. */
+/* Calls check(value, callable, arguments) and returns its result. Takes over `value`. If `check`
+ * raises, the exception gets the out-parameters as `out` too. */
 static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args)
 {
     PyObject *given[] = {value, (PyObject *)now->self, nc_tuple_of(args, now->plan->args)};
@@ -574,7 +574,8 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
     return found;
 }
 
-/* The results of a call with policies. `value` is the function's, or NULL with an exception. */
+/* The results of a call with policies. `value` is the function's own result, or NULL with an
+ * exception. */
 static PyObject *results(const Call *now, PyObject *value, PyObject *const *args)
 {
     NcCallInterface *cif = now->cif;
@@ -603,8 +604,8 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
     return value != NULL && cif->check != NULL ? checked(now, value, args) : value;
 }
 
-/* Marks an argument that the function frees or closes as ended, for all threads. Returns what
- * nc_end does. */
+/* Marks the argument that the function frees or closes as ended, for all threads. Returns the
+ * result of nc_end. */
 static int end(const Call *now, PyObject *const *args)
 {
     const Py_ssize_t index = now->cif->ended;
@@ -644,7 +645,7 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         }
         ran = 1;
     }
-    /* Code that ran may have moved what earlier pointers point to. */
+    /* Python code that ran may have moved the memory of earlier pointers. */
     if ((NC_UNLIKELY(ran) && plan->owners > 0 &&
          nc_check_unmoved((PyObject *)now->self, owners, plan->owners) < 0) ||
         take_lengths(now, args) < 0) {
@@ -663,8 +664,8 @@ done:
     value = nc_release_pointers(value, owners, plan->owners);
     if (composed) {
         if (ends > 0 && value == NULL && now->failed) {
-            /* Only a failure that C itself reported undoes this. An exception of a callback does
-             * not show what C did. */
+            /* The pointer is open again only if C itself reported a failure. After an exception of
+             * a callback, C may have freed it or not. */
             nc_end_undo(args[cif->ended]);
         }
         nc_outs_drop(cif, now->frame + plan->outs);
@@ -697,7 +698,7 @@ NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCall
     }
     const size_t bytes = now.plan->bytes;
     if (bytes > 2 * SMALL) {
-        /* The frame, the call's stack, and the same again for a thunk. */
+        /* For the frame and the stack arguments, and the same again for a thunk. */
         PyObject *name = nc_callable_name(self);
         if (name == NULL || nc_stack_require(name, 4 * bytes) < 0) {
             return NULL;
@@ -734,8 +735,8 @@ static char letter_of(PyObject *value)
     return PyBytes_CheckExact(value) || value == Py_None ? 'P' : '\0';
 }
 
-/* The call interface of a variadic function for these arguments: a new reference. `key` is made of
- * the texts of their types. */
+/* The call interface of a variadic function for additional arguments of these types, as a new
+ * reference. `key` consists of the texts of the types. */
 static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *types)
 {
     PyObject *known = cif->ways != NULL ? PyDict_GetItemWithError(cif->ways, key) : NULL;
@@ -752,8 +753,8 @@ static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *t
     return (NcCallInterface *)(void *)made;
 }
 
-/* Asks Python code for the type of an additional argument, and replaces *value by the value to
- * convert to it. */
+/* Asks Python code for the type of an additional argument. Replaces *value by the value to convert
+ * to that type. */
 static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t index)
 {
     PyObject *name = nc_callable_name((NcCallable *)(uintptr_t)self);
@@ -769,7 +770,7 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
     return type;
 }
 
-/* Calls with additional arguments, by a call interface of all their types. */
+/* Calls with additional arguments, by a call interface that includes their types. */
 NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallInterface *cif = (NcCallInterface *)(void *)Py_NewRef(self->cif);
@@ -810,7 +811,7 @@ done:
     return result;
 }
 
-/* The same without Python code, if such types were passed before. */
+/* Like call_described, but runs no Python code if arguments of these types were passed before. */
 NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const NcCallInterface *cif = self->cif;

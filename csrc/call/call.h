@@ -1,8 +1,8 @@
 /* csrc/call/call.h: calls from Python that the plan interpreter makes (plan.h).
  *
- * It handles every signature and policy, also additional arguments of variadic functions. A call
- * runs Python code only for conversions and the user's functions. One exception: Python code also
- * stores values in out-parameters that are arrays or pointers.
+ * It handles every signature and policy, including additional arguments of variadic functions. A
+ * call runs Python code only for conversions, for the user's functions, and to store values in
+ * out-parameters that are arrays or pointers.
  *
  * Threads: everything here needs the GIL. Plans are made once and published; a call writes to no
  * shared memory. */
@@ -25,7 +25,7 @@
 #define nc_method_plan_NOARGS nc_method_wrapper_NOARGS
 #endif
 
-/* The vectorcall of a single that is called by its plan, and its forms as a built-in view. */
+/* Calls a single by its plan: as its vectorcall, and as the method of its built-in view. */
 PyObject *nc_vectorcall_plan(PyObject *self, PyObject *const *args, size_t nargsf,
                              PyObject *kwnames);
 PyObject *nc_method_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs);

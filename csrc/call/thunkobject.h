@@ -1,15 +1,15 @@
-/* csrc/call/thunkobject.h: thunks as objects. A Thunk owns a C function that calls another one; a
- * ThunkSpec is shared by all thunks that do the same.
+/* csrc/call/thunkobject.h: thunks as objects. A Thunk owns a C function that calls another C
+ * function. Thunks with the same signature and conversion share a ThunkSpec.
  *
- * Python code (_callable/thunk.py) makes a ThunkSpec once for a signature and a conversion; it
- * never changes. There may be millions of Thunks for a spec. A Thunk is the context of its stub
+ * Python code (_callable/thunk.py) makes a ThunkSpec once for a signature and a conversion. The
+ * spec never changes, and may have millions of Thunks. A Thunk is the context of its stub
  * (platform/stub.h). So generated code or call/convert.c reads the function and the bound values
- * from it, and needs no other memory.
+ * from the Thunk, and needs no other memory.
  *
- * Threads: everything here needs the GIL, except calls of a thunk. What a call reads is complete
- * before the C function pointer is published, and does not change while the Thunk lives. A call
- * that is running when the last reference is dropped may still read it. So the memory, the code and
- * the name stay until 256 more thunks have ended. */
+ * Threads: everything here needs the GIL, except calls of a thunk. The data that a call reads is
+ * complete before the C function pointer is published, and does not change while the Thunk lives.
+ * A call that is running when the last reference is dropped may still read this data. So the
+ * memory, the code and the name stay until 256 more thunks have ended. */
 #ifndef NC_THUNKOBJECT_H
 #define NC_THUNKOBJECT_H
 
@@ -25,17 +25,17 @@ typedef struct {
     PyObject_VAR_HEAD           /* of `places` */
         NcCallInterface *inner; /* of the inner function, without its check */
     NcCallInterface *wanted;    /* of the requested signature; NULL if values are bound */
-    NcCallInterface *outer;     /* of the thunk, without that check */
+    NcCallInterface *outer;     /* of the thunk, without the check */
     PyObject *helper;           /* a Python object: store(…), maker(…) and pickled(…) */
     void *code;                 /* the code of stubs; NULL if the function's own pointer is used */
     const struct NcConversion *conversion; /* the conversion that it executes (call/plan.h), or
                                               NULL */
-    PyObject *code_owner;                  /* owns both */
+    PyObject *code_owner;                  /* owns `code` and `conversion` */
     uintptr_t flags;                       /* of the thunk's entry */
     size_t bytes;                          /* of values, in all */
     size_t kept;                           /* offset of the Thunk's tuple; 0 for none */
     unsigned stack; /* estimate of the C stack that a call uses, with thunks below it */
-    char lasts;     /* 0 if memory was short, so better code may follow */
+    char lasts;     /* 0 if memory was short: a later spec may have better code */
     NcPlace places[1];
 } NcThunkSpec;
 
@@ -45,20 +45,20 @@ typedef struct {
     NcThunkSpec *spec;
     void *pointer; /* the C function pointer; owned if it is a stub */
     void *target;  /* the inner C function */
-    /* Then come the bound values, or nc_symbols; then a tuple, if the spec has one. It keeps bound
-     * values that cannot be read back from memory, and what pointers point into. */
+    /* Then come the bound values, or nc_symbols; then a tuple, if the spec has one. The tuple keeps
+     * the bound values that cannot be read back from memory, and the targets of pointers. */
 } NcThunk;
 
 extern PyTypeObject NcThunkSpec_Type;
 extern PyTypeObject NcThunk_Type;
 
-/* Makes a thunk of a function whose present target is `target`, with values[i] bound as argument i
- * for each place of the spec. NULL with an exception if a value does not fit, or the system refuses
- * stubs. */
+/* Makes a thunk of a function whose current target is `target`. It binds values[i] as argument i
+ * for each place of the spec. Returns NULL with an exception if a value does not fit, or the system
+ * refuses stubs. */
 NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
                       PyObject *const *values);
 
-/* The C stack that a call of a function needs for the thunks that it consists of. */
+/* The C stack that a call of a function needs for all nested thunks. */
 unsigned nc_thunk_stack(const NcCallable *function);
 
 #endif

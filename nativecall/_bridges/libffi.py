@@ -1,7 +1,7 @@
 """Find the signatures that libffi passes differently from C. ctypes and cffi call through libffi.
 
-Each reason names a rule that was compared with gcc. There are no workarounds: such a function is
-rejected when it would be exported to ctypes or cffi.
+Each reason names a rule of libffi; the difference was confirmed with gcc. There are no workarounds:
+exporting such a function to ctypes or cffi raises an error.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _R9, _XMM0 = 40, 48
 
 
 def gap(signature: Signature, *, flattened: bool) -> str | None:
-    """Return why callers that know only ctypes or cffi types would fail; None if they would not.
+    """Return why calls through ctypes or cffi would fail; None if they would work.
 
-    They would make such a call, but look for a value in the wrong place.
+    A failing call reports no error: libffi passes a value in the wrong place.
 
     `flattened`: the caller treats an array of several dimensions as one flat array; cffi does,
     ctypes does not.
@@ -67,7 +67,10 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
 
 
 def _unknown(ctypes: Sequence[CType]) -> str:
-    """Return the C name of a number, possibly nested, for which ctypes has no type."""
+    """Return the C name of the first number type without a ctypes counterpart; "" if none.
+
+    Structs and arrays are searched for such types too.
+    """
     for ctype in ctypes:
         found = _unknown(inner_types(ctype)) if is_native(ctype) else ctype.c_declaration()
         if found:

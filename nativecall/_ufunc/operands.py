@@ -7,12 +7,13 @@ With a NumPy signature, such as ``(n),(n)->()``, operands are pointers to arrays
 numbers:
 
 - Outputs are the function's result and its last pointers and views that are not const.
-- Lengths are integers named like a dimension. If no argument is, all integers that are not inputs
-  are lengths, in the order in which the signature first names the dimensions.
+- Lengths are integers named like a dimension. If no argument has such a name, all integers that are
+  not inputs are lengths, in the order in which the signature first names the dimensions.
 - All other arguments are inputs.
-- If the signature has more inputs than arguments are left, the function changes outputs in place:
-  such an argument is both an input and an output.
-- Each dimension of a pointer must be a number, or one whose length an argument or a view passes.
+- If the signature has more inputs than there are remaining arguments, the function changes some
+  outputs in place: these arguments are both inputs and outputs.
+- Each dimension of a pointer must be a number, or a name whose length is passed as an argument or
+  in a view.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Core(namedtuple("Core", ["inputs", "outputs", "names", "text"])):
     inputs, outputs : list of tuple of int
         The dimensions of each operand, by number.
     names : list of str
-        The names of dimensions, in order of first appearance; a number is a fixed length.
+        The names of dimensions, in order of first appearance. A decimal number is a fixed length.
     text : str
         The signature as given.
     """
@@ -105,7 +106,7 @@ def _shown(signature: Signature, index: int, typed: bool = False) -> str:
 
 
 class _Reader:
-    """Reads one function for a loop."""
+    """Collects the operands and results of one C function for a loop."""
 
     def __init__(self, name: str, cif: CallInterface, flags: int) -> None:
         self.name = name
@@ -214,7 +215,7 @@ def _require(one: _Reader) -> None:
 
 
 def _element(ctype: CType) -> CType | None:
-    """Return the element type of an argument that can be an operand; None for others."""
+    """Return the element type of an argument, or None if the argument cannot be an operand."""
     if _is_number(ctype):
         return ctype
     if isinstance(ctype, View):
@@ -293,7 +294,7 @@ def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> Loop
 def _require_told(
     one: _Reader, arguments: list[Passed], rows: list[tuple[int, ...]], wanted: Core
 ) -> None:
-    """Refuse a pointer to an array whose length the function cannot know."""
+    """Refuse a pointer to an array if the function does not get the array's length."""
     told = {place for place, name in enumerate(wanted.names) if name.isdecimal()}
     for how in arguments:
         if how.how == "length":
@@ -313,7 +314,7 @@ def _require_told(
 
 
 def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list[int]:
-    """Return the outputs that are also inputs: those ``"inout"``, and all others if needed."""
+    """Return the outputs that are also inputs: the ``"inout"`` ones, or all outputs if needed."""
     said = [out.index for out in one.policies.out if out.given]
     if not 0 < count <= len(written):
         return []
@@ -356,7 +357,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
         return found
     others = [one.signature.args[index] for index in range(len(args)) if index not in written]
     others = [ctype for ctype in others if ctype.kind != "int"]
-    # Integers are inputs for the inputs without dimensions that other arguments do not fill.
+    # Other numbers fill the signature's scalar inputs first; integers fill the remaining ones.
     single = [row for row in wanted.inputs if not row][len([*filter(_is_number, others)]) :]
     missing = len(integers) - max(0, min(len(wanted.inputs) - len(others), len(single)))
     if missing <= 0:
@@ -371,7 +372,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
 
 
 def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core) -> None:
-    """Refuse rows of another length than a pointer's, and fewer items than C declares.
+    """Refuse rows whose length differs from that in the pointer's type, and too few items for C.
 
     `double r[2][3]` matches ``(2,3)`` or ``(6)``, `double (*r)[3]` matches ``(n,3)``.
     """
