@@ -1,5 +1,5 @@
-/* csrc/values/record.c: implements record.h. Rarer operations, such as comparisons, are Python
- * code: the class in nativecall/_values/storage.py derives from RecordBase. */
+/* csrc/values/record.c: implements record.h. Rare operations, such as comparisons, are Python code
+ * in the class that derives from RecordBase (nativecall/_values/storage.py). */
 #include "record.h"
 
 #include "platform/address.h"
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <structmember.h>
 
-/* Indices of a layout's `about`, a tuple: storage.py's About. */
+/* Indices into a layout's `about`, which is an About of storage.py. */
 enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS, NAME };
 
 typedef struct {
-    PyObject *name;    /* interned: borrowed from the layout's dict; or NULL */
-    PyObject *type;    /* its CType */
+    PyObject *name;    /* interned, borrowed from the layout's dict; or NULL */
+    PyObject *type;    /* the member's CType */
     PyObject *who;     /* str: the subject of messages */
     PyObject *inner;   /* the Layout of a struct or array; else None */
     PyObject *foreign; /* the cffi type of a pointer, cached; or NULL */
@@ -21,22 +21,22 @@ typedef struct {
     Py_ssize_t size;
     int code;  /* the letter of a number; 's' text, 'T' a struct or array, 'P' a pointer, 'O',
                   '#' a bit-field, whose `type` is a Field */
-    int other; /* whether it is not a number */
+    int other; /* whether the member is not a number */
 } Member;
 
 typedef NcRecord Record;
 
-/* Free list of small Records of a layout: allocating a garbage-collected object takes longer than
- * the rest of a call. Listed Records keep their class, layout and memory, and are linked by
- * `owner`. Disabled in free-threaded builds, because the list has no lock, and with ASan, which
- * could not detect use after free. */
+/* Free list of small Records of a layout, because allocating a garbage-collected object takes
+ * longer than the rest of a call. Records in the list keep their class, layout and memory; `owner`
+ * links them. Free-threaded builds have no list, because it has no lock. Builds with ASan have
+ * none, because ASan could not detect use after free. */
 #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
 enum { MOST_FREE = 0 };
 #else
 enum { MOST_FREE = 8 };
 #endif
-enum { MOST_BYTES = 128 }; /* of a listed Record with its own memory */
-enum { MOST_NAMED = 8 };   /* members found by the identity of their name */
+enum { MOST_BYTES = 128 }; /* size of a listed Record that owns its memory */
+enum { MOST_NAMED = 8 };   /* members that are found by the address of their name */
 
 typedef struct {
     Record *first;
@@ -45,13 +45,13 @@ typedef struct {
 
 typedef struct NcLayout {
     PyObject_VAR_HEAD PyObject *about;
-    PyObject *rows; /* tuple: owns what the members refer to */
+    PyObject *rows; /* tuple: owns the objects in `members` */
     Py_ssize_t size;
     Py_ssize_t alignment;
     Py_ssize_t count;  /* members, or items of an array, which has only one row */
     Py_ssize_t step;   /* bytes from item to item; 0 for a struct */
-    int leads_on;      /* whether it contains pointers or Python objects */
-    FreeList freed[2]; /* views; those with memory of their own */
+    int leads_on;      /* whether the type contains pointers or Python objects */
+    FreeList freed[2]; /* of views, and of Records that own their memory */
     Member members[1];
 } Layout;
 
@@ -77,8 +77,8 @@ static inline Record *popped(FreeList *list)
     return self;
 }
 
-/* Allocate a view, or a Record followed by its memory. The collector tracks only views and Records
- * with pointers. */
+/* Allocate a view, or a Record followed by its memory. The garbage collector tracks only views, and
+ * Records with pointers. */
 static inline Record *record_alloc(Layout *layout, int is_view)
 {
     FreeList *list = &layout->freed[!is_view];
@@ -174,7 +174,7 @@ static int record_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Keep the owner, whose memory this uses. */
+/* Does not clear `owner`, since the Record still uses the owner's memory. */
 static int record_clear(PyObject *object)
 {
     Py_CLEAR(((Record *)(void *)object)->kept);
@@ -183,7 +183,7 @@ static int record_clear(PyObject *object)
 
 static void record_dealloc(PyObject *object);
 
-/* A Record may start a long chain of Records that keep each other. */
+/* The trashcan limits recursion: a Record may start a long chain in which each keeps the next. */
 NC_NOINLINE void record_dealloc_deep(PyObject *object)
 {
     Record *self = (Record *)(void *)object;
@@ -207,7 +207,7 @@ static void record_dealloc(PyObject *object)
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
-/* Set the names of the first members, except names that the class may also have. */
+/* Set the names of the first members, except names that may also be attributes of the class. */
 static void name_members(Layout *self)
 {
     PyObject *name;
@@ -268,8 +268,9 @@ static void layout_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* layout(address, owned=False, owner=None): return a Record with a copy of the memory, or zeros for
- * address 0. With an owner, return a view of the memory, which the owner keeps alive. */
+/* layout(address, owned=False, owner=None): return a Record with a copy of the memory at an
+ * address, or with zeros for address 0. With an owner, return a view; the owner keeps the memory
+ * alive. */
 static PyObject *layout_call(PyObject *object, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     void *address;
@@ -287,7 +288,7 @@ static PyMemberDef layout_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* Not garbage-collected: it holds only descriptions of types and freed Records. */
+/* Not garbage-collected: a Layout holds only descriptions of types, and freed Records. */
 PyTypeObject NcLayout_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Layout",
     .tp_doc = "The description of a struct, a union or an array; makes Records.",
@@ -312,7 +313,7 @@ PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index)
 
 /* ---- whole values in memory ------------------------------------------------------------------ */
 
-/* Return whether a value is a Record of a CType. Types are compared by their texts. */
+/* Return whether a value is a Record of a CType. CTypes are equal if their texts are. */
 static int is_of(PyObject *value, PyObject *ctype)
 {
     if (!Py_IS_TYPE(value, nc_record_class)) {
@@ -339,7 +340,7 @@ int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t 
     return is_of(value, *pointee);
 }
 
-/* Return the row of a member, and store its address. */
+/* Return the description of a member, and store the member's address in *at. */
 static inline Member *member_at(Layout *layout, Py_ssize_t place, char *memory, char **at)
 {
     Member *member = &layout->members[layout->step == 0 ? place : 0];
@@ -354,7 +355,7 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
         memcpy(memory, nc_record_memory(value), (size_t)layout->size);
         return 1;
     }
-    /* Not for unions (all members at offset 0), whose tuples have one item. */
+    /* Not for unions (all members are at offset 0): a tuple for a union has one item. */
     if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != layout->count ||
         (layout->step == 0 && layout->count > 1 && layout->members[1].offset == 0)) {
         return 0;
@@ -375,7 +376,7 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
             return 0;
         }
         if (nc_convert_scalar(member->who, -1, item, (char)member->code, at) < 0) {
-            PyErr_Clear(); /* storage.py raises it with the field's name */
+            PyErr_Clear(); /* storage.py raises the error, with the field's name */
             return 0;
         }
     }
@@ -441,8 +442,8 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
     return 0;
 }
 
-/* Return the index of a name, or -1 if it is no member, or with an exception. The class's own
- * names, which start with an underscore, take precedence over members. */
+/* Return the index of a member, or -1 if there is none or with an exception. Attributes of the
+ * class start with an underscore and take precedence over members. */
 static Py_ssize_t place_of(const Record *self, PyObject *name)
 {
     for (Py_ssize_t i = 0; i < MOST_NAMED && i < Py_SIZE(self->layout); i++) {
@@ -458,7 +459,7 @@ static Py_ssize_t place_of(const Record *self, PyObject *name)
     return found != NULL ? PyLong_AsSsize_t(found) : -1;
 }
 
-/* Raise AttributeError with the existing names. Return -1. */
+/* Raise an AttributeError that lists the members. Return -1. */
 static int refuse_name(PyObject *object, PyObject *name)
 {
     PyErr_Clear();
@@ -520,7 +521,7 @@ static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
     Record *self = (Record *)(void *)object;
     PyObject *form = said(self->layout, FORM);
-    PyObject *extents = said(self->layout, EXTENTS); /* lengths, then strides */
+    PyObject *extents = said(self->layout, EXTENTS); /* all lengths, then all strides */
     if (!PyBytes_Check(form)) {
         PyErr_SetObject(PyExc_BufferError, form);
         view->obj = NULL;
@@ -539,8 +540,9 @@ static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
     return 0;
 }
 
-/* _put(kept, key, object, to, from, size): keep an object under a key, and copy the pointer to it.
- * The previous object lives until then. Atomic with respect to other threads. */
+/* _put(kept, key, object, to, from, size): keep an object under a key, and copy the pointer to that
+ * object from `from` to `to`. The previous object is released after the copy. Atomic with respect
+ * to other threads. */
 static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *kept, *key, *object;
@@ -559,7 +561,7 @@ static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* _copy_to(address, kept): copy the memory, and return a list of the kept objects. Also atomic. */
+/* _copy_to(address, kept): copy the memory, and return a list of the kept objects. Atomic, too. */
 static PyObject *record_copy_to(PyObject *object, PyObject *args)
 {
     PyObject *kept;
@@ -608,8 +610,8 @@ PyTypeObject NcRecordBase_Type = {
     .tp_members = record_members,
 };
 
-/* set_record_class(Record): only the first call has an effect. Restores our tp_dealloc: that of
- * Python classes takes longer than creating a Record. */
+/* set_record_class(Record): only the first call has an effect. Gives the class our tp_dealloc,
+ * because that of Python classes takes longer than creating a Record. */
 PyObject *nc_set_record_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
     if (nc_record_class == NULL && PyType_Check(type)) {

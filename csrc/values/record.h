@@ -1,8 +1,8 @@
 /* csrc/values/record.h: structs, unions, and the arrays in them, as Python objects.
  *
- *     Layout    the description of a struct, or of an array in one: its C name and a flat table of
- *               members. nativecall/_values/storage.py creates one per C type. Immutable.
- *     Record    a value: its own C memory, or a view of part of another Record's
+ *     Layout    describes a struct or an array member: its C name and a flat table of members.
+ *               nativecall/_values/storage.py creates one Layout per C type. Immutable.
+ *     Record    a value, in memory that it owns or in part of another Record's memory
  *
  * Creating a Record converts nothing: members are read from memory on access. A Record keeps alive
  * the targets of the pointers assigned to its members. It owns references to the Python objects in
@@ -21,17 +21,17 @@ extern PyTypeObject *nc_record_class;
 
 typedef struct {
     PyObject_VAR_HEAD struct NcLayout *layout;
-    PyObject *owner; /* of the memory; NULL if the memory follows */
+    PyObject *owner; /* owner of the memory; NULL if the memory follows this struct */
     PyObject *kept;  /* dict: targets of stored pointers, by (offset, size); or NULL */
     char *memory;    /* never moves; has the size and alignment of the layout */
 } NcRecord;
 
-/* Return a new Record with its own memory, copied from `from`, or zeros if that is NULL. Return
- * NULL with an exception. If `owned`, the Record takes over the references to Python objects in
- * there, as for a result. */
+/* Return a new Record that owns its memory: a copy of `from`, or zeros if `from` is NULL. Return
+ * NULL with an exception. If `owned`, the Record steals the references to Python objects in the
+ * copy, as for a result. */
 PyObject *nc_record_new(PyObject *layout, const void *from, int owned);
-/* The same in two steps: in between, write the memory and do nothing else. Call the second step
- * only if the layout leads on (nc_record_leads_on). It steals the Record. */
+/* Create a Record in two steps. In between, write its memory and do nothing else. Call the second
+ * function only if nc_record_leads_on(layout) is true. It steals the Record. */
 PyObject *nc_record_begin(PyObject *layout);
 PyObject *nc_record_finish(PyObject *record, int owned);
 
@@ -43,8 +43,8 @@ static inline char *nc_record_memory(PyObject *record)
 /* Return the C name of a Record's type: a borrowed str. */
 PyObject *nc_record_name(PyObject *record);
 
-/* Return the layout of a struct argument of a call interface, or of the result (the index after the
- * last argument). The interface caches it: borrowed, or NULL with an exception. */
+/* Return the layout of a struct argument of a call interface; the index after the last argument is
+ * the result's. The interface caches it. Return a borrowed reference, or NULL with an exception. */
 PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index);
 static inline PyObject *nc_record_layout(NcCallInterface *cif, Py_ssize_t index)
 {
@@ -52,7 +52,7 @@ static inline PyObject *nc_record_layout(NcCallInterface *cif, Py_ssize_t index)
     return NC_LIKELY(known != NULL) ? known : nc_record_layout_asked(cif, index);
 }
 
-/* Return 1 if a value is obviously a Record of this layout. 0 means unknown. */
+/* Return 1 if a value is certainly a Record of this layout, and 0 if that is unknown. */
 static inline int nc_record_has(PyObject *value, const PyObject *layout)
 {
     return Py_IS_TYPE(value, nc_record_class) &&
@@ -63,9 +63,10 @@ static inline int nc_record_has(PyObject *value, const PyObject *layout)
 int nc_record_leads_on(const PyObject *layout);
 /* Return whether a value is a Record of the type that a pointer argument points to. */
 int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t index);
-/* Fast path: store a Record of the layout's type without pointers, or a (nested) tuple of numbers
- * of exact types, in zeroed memory. Return 1, or 0 without an exception for any other value or one
- * out of range; part of it may then be in `memory`. */
+/* Fast path: store a value in zeroed memory. The value must be a Record of the layout's type, which
+ * must have no pointers, or a (nested) tuple of numbers whose Python types are exact. Return 1, or
+ * 0 without an exception for any other value and for a number that is out of range. If 0, part of
+ * the value may be in `memory`. */
 int nc_record_store(PyObject *layout, PyObject *value, void *memory);
 
 #endif

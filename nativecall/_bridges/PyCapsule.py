@@ -1,9 +1,9 @@
 """PyCapsules: function pointers named by a C declaration, as Cython and SciPy exchange them.
 
 Consumers compare the names character by character, so names are spelled as Cython spells them:
-plain C types, no argument names, one space after each comma. C has no name for a strided view,
-which is spelled ``void *``. A name cannot say whether the function needs the GIL, so the capsules
-made here also carry their entry.
+plain C types, no argument names, one space after each comma. Strided views have no name in C, so
+they are spelled ``void *``. A name cannot say whether the function needs the GIL, so capsules made
+here also carry the entry of the function.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def own_entry(obj: object) -> NativeCallable | None:
 
 
 def function(obj: object) -> Function | None:
-    """Return the function in a capsule; if the name parses, it is the signature."""
+    """Return the function in a capsule. If the capsule's name parses, it is the signature."""
     if type(obj).__name__ != "PyCapsule":
         return None  # an object bound to a capsule
     name = get_name(obj)
@@ -51,7 +51,8 @@ def function(obj: object) -> Function | None:
         return None
     from . import _cython
 
-    # The name does not describe calls; the .pxd beside the exporting module does.
+    # The name does not say whether the function needs the GIL or how it raises. The .pxd file
+    # beside the exporting module does.
     flags, supposed, own = _cython.promised(obj)
     found = Function(
         place,
@@ -70,8 +71,9 @@ def function(obj: object) -> Function | None:
 
 
 def native(obj: object) -> NativeCallable | None:
-    """Return the functions of a capsule that holds several, such as NumPy's bit generators. If the
-    capsule has user data, return its function with the data bound.
+    """Return the functions of a capsule that holds several, such as that of a NumPy bit generator.
+
+    If the capsule has user data, return its function with the data bound. Otherwise return None.
     """
     if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None:
         return None
@@ -83,7 +85,10 @@ def native(obj: object) -> NativeCallable | None:
 
 
 def user_data(obj: object) -> int | None:
-    """Return the context of a capsule, its user data, if its function takes a void pointer last."""
+    """Return the user data of a capsule, which is its context.
+
+    Return None unless the last argument of its function is a void pointer.
+    """
     if type(obj).__name__ != "PyCapsule" or own_entry(obj) is not None or get_name(obj) is None:
         return None
     data = get_context(obj)
@@ -101,9 +106,9 @@ def takes_data(signature: Signature) -> bool:
 def with_data(
     target: Native | Function | None, data: object, owner: object
 ) -> NativeCallable | None:
-    """Return a function with its user data bound, or None if it takes none.
+    """Return a function with its user data bound, or None if the function takes no user data.
 
-    `data` is an address or any value that the argument accepts. The result keeps `owner`.
+    `data` is an address or any value that the argument accepts. The result keeps `owner` alive.
     """
     if isinstance(target, Function):
         if target.signature is None or not target.address:
@@ -122,7 +127,7 @@ def with_data(
 
 
 def reason(obj: object) -> str | None:
-    """Return why a capsule, or what an object is bound to, holds no function."""
+    """Return why a capsule holds no function, or why a built-in bound to an object is rejected."""
     if type(obj).__name__ != "PyCapsule":
         older: str = bridge("pybind11_builtins").of_capsule(obj)
         return older
@@ -137,7 +142,7 @@ def reason(obj: object) -> str | None:
 
 
 def declared(obj: object, types: Foreign) -> str | None:
-    """Return a capsule's name as a C declaration, with Cython's types as `types` names them."""
+    """Return a capsule's name as a C declaration; `types` supplies the names of Cython's types."""
     name = get_name(obj) if type(obj).__name__ == "PyCapsule" else None
     names = getattr(getattr(types, "_owner", None), "names", None)
     return None if name is None else capsulename.in_c(name.decode("utf-8", "replace"), names)
@@ -162,7 +167,10 @@ def _without_optional(found: Function, signature: Signature, optional: str) -> F
 
 
 def pickled(obj: object, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: return a capsule by the module that exports it to C; None for others."""
+    """For `pickle`: return how to get a capsule again from the module that exports it to C.
+
+    Return None for other capsules.
+    """
     from . import _cython
 
     found = _cython.place(obj)
@@ -198,11 +206,11 @@ def form(entry: NativeCallable) -> tuple[bytes]:
 def typed(
     callable: NativeCallable, signature: str | Signature | None, name: object
 ) -> tuple[NativeCallable, tuple[bytes]]:
-    """Return the requested entry and the name of its capsule; the empty name means no name."""
+    """Return the requested entry and the name of its capsule; an empty name means no name."""
     if not isinstance(name, str):
         raise wrong_type("'name'", "a str, '' for no name, or None", name)
     if signature is None and (callable._cif is None or callable._overloads is not None):
-        # A declaration selects one of several entries.
+        # If the name is a declaration, it selects one of several entries.
         with suppress(TypeError, ValueError):
             parse(name)
             signature = name

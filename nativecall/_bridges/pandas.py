@@ -1,7 +1,7 @@
 """pandas: the memory of columns, indexes and extension arrays.
 
-Memory that pandas marks as read-only stays read-only, and so does memory with a mask. pandas shares
-columns until it sees a write, and it cannot see the writes of C code.
+Memory that pandas marks as read-only stays read-only, and memory with a mask becomes read-only.
+pandas shares columns until it sees a write, and it cannot see the writes of C code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def array(obj: Foreign) -> Foreign:
-    """Return the NumPy or Arrow array of a column's elements; None if it is no column.
+    """Return the NumPy or Arrow array of a column's elements, or None for other objects.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def array(obj: Foreign) -> Foreign:
     is_numpy = hasattr(dtype, "newbyteorder")
     if not is_numpy and not hasattr(dtype, "numpy_dtype"):
         raise TypeError(f"its elements, of dtype {str(dtype)!r}, are no numbers in memory")
-    # Of pandas' own number types, masked ones have a value for missing elements.
+    # Among pandas' own number types, only the masked ones have pandas.NA as their missing value.
     if is_numpy or type(dtype.na_value).__name__ != "NAType":
         return obj.to_numpy(copy=False)
     missing = int(obj.isna().sum())

@@ -1,13 +1,15 @@
-"""A parser of C declarations: tokens to the nodes of the declared names.
+"""A parser of C declarations: it turns tokens into the nodes of the declared names.
 
 It reads the C that compilers and libraries use: GNU attributes and keywords, `__asm__` names,
-inline functions, ``#pragma pack``, C11 and C23 keywords. In headers, it skips a declaration that it
-cannot parse and records the reason, also for every declaration that depends on it. Function bodies
-are skipped. With `strict`, for declarations that people write, it stops at the first error.
+inline functions, ``#pragma pack``, C11 and C23 keywords. It skips function bodies.
 
-The file, bottom up: errors; integers and other numbers, computed as gcc does by type, width and
-sign; declaration words and attributes; and `Parser`, with constant expressions, specifiers and
-tags, declarators and whole declarations.
+In headers, it skips a declaration that it cannot parse, skips every declaration that depends on
+that one, and records the reasons. With `strict`, it stops at the first error; that mode is for
+declarations that users write.
+
+The file goes bottom up: errors; numbers, computed with the types, widths and signs that gcc uses;
+declaration words and attributes; and `Parser`, with constant expressions, specifiers and tags,
+declarators and whole declarations.
 """
 
 from __future__ import annotations
@@ -57,12 +59,12 @@ if TYPE_CHECKING:
 
 
 class Unknown(SignatureError):
-    """Raised for text that cannot be parsed, and for values that are unknown here.
+    """Raised for text that cannot be parsed, and for values that cannot be computed.
 
     Attributes
     ----------
     at : int or None
-        Index of the token that it is about; None for the next one.
+        Index of the wrong token; None for the next token of the parser.
     """
 
     def __init__(self, reason: str, at: int | None = None, hint: str | None = None) -> None:
@@ -71,7 +73,10 @@ class Unknown(SignatureError):
 
 
 def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
-    """Return the message of a parser error, and its token: `at`, unless the error names another."""
+    """Return the message of a parser error and the index of the wrong token.
+
+    The index is `at`, unless the error has an index itself.
+    """
     named = getattr(error, "at", None)
     at = at if named is None else named
     token = tokens[at] if at < len(tokens) else ""
@@ -82,7 +87,7 @@ def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
 
 # -- numbers ---------------------------------------------------------------------------------------
 
-INT = typed_integer("0")[1]  # its bits
+INT = typed_integer("0")[1]  # bits of an int
 _LEVELS = {
     word: level
     for level, words in enumerate(
@@ -297,7 +302,7 @@ _GREATEST_ALIGNMENT = 1 << 28  # limit of compilers
 _MAX_ALIGNMENT = 16  # meaning of 'aligned' without a number
 
 _ATTRIBUTES = ("__attribute__", "__attribute", "__declspec")
-# Words that can begin a declaration: the kind of each, and its meaning.
+# The words that can begin a declaration, with their kinds and meanings.
 WORDS: dict[str, tuple[str, str]] = {word: ("basic", word) for word in BASIC}
 for _kind, _meant, _spelled in (
     ("basic", "signed", "__signed __signed__"),
@@ -357,7 +362,7 @@ OTHER_TYPES: dict[str, Node] = {
 
 
 def _alignment(word: str) -> int:
-    """Return the number in a word, -1 if it is not a number."""
+    """Return the number in a word, or -1 if the word is not a number."""
     try:
         return typed_integer(word)[0]
     except (ValueError, OverflowError):
@@ -365,7 +370,7 @@ def _alignment(word: str) -> int:
 
 
 class DeclSpecifiers:
-    """The specifiers and attributes of a declaration besides the type."""
+    """The specifiers and attributes of a declaration, without the type."""
 
     const = packed = False
     storage = asm = mode = odd = ""
@@ -377,7 +382,7 @@ class DeclSpecifiers:
             raise Unknown(f"attribute {self.odd!r} is not known here", self.odd_at)
 
     def type(self, node: Node) -> Node:
-        """Return the type with the attributes that change it."""
+        """Return the type as changed by the attributes."""
         if self.mode:
             size = _MODES.get(self.mode)
             if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
@@ -395,20 +400,21 @@ class DeclSpecifiers:
         return node
 
 
-# Allowed in expressions besides words and numbers.
+# First characters of tokens that expressions may contain besides words and numbers.
 _OPERATORS = frozenset("_+-*/%&|^~!<>=?:().[],'\"")
 _SPACING = (
     *((" ( ", "("), ("( ", "("), (" (", "("), (" )", ")"), (" ,", ",")),
     *((" [ ", "["), (" [", "["), (" ]", "]")),
 )
 _NO_OPERATORS = frozenset(["...", "="])
-#: Why a function pointer declared this way cannot be called: it is generic.
+#: Why a pointer to a function declared with ``()`` cannot be called.
 NO_PROTOTYPE = "'()' does not declare the arguments"
 
 
 def _elements(node: Node) -> Node:
-    """Return the element type of an array whose length, at any level, is known only in a call, as
-    for parameters; other types unchanged.
+    """Return the element type of a parameter's array whose length is known only during a call.
+
+    For an array of arrays, any level may have such a length. Other types are returned unchanged.
     """
     inner = node
     while isinstance(inner, ArrayOf):
@@ -421,28 +427,29 @@ def _elements(node: Node) -> Node:
 class Parser:
     """Parses declarations from tokens.
 
-    With `strict`, code that C forbids, or that is not allowed in a text, raises `Unknown`.
-    Otherwise it accepts what compilers accept, and skips what it does not support.
+    With `strict`, `Unknown` is raised for code that C forbids, and for code that users may not
+    write in declarations. Otherwise, the parser accepts what compilers accept, and skips what it
+    does not support.
 
     Attributes
     ----------
     functions : dict of str to (FunctionOf, int, int)
-        With the tokens of their declarations.
+        Each with the range of its declaration's tokens.
     inlines : set of str
-        Functions with a body that no library need have.
+        Functions with a body, which need not exist in a library.
     variables : dict of str to (Node, bool, int)
-        With whether they are `const`, and their first token.
+        Each with whether it is `const`, and the index of its first token.
     typedefs : dict of str to (Node, bool)
     tags : dict of str to Node
-        By ``"struct name"``.
+        Keys are spelled ``"struct name"``.
     values : dict of str to Value
         Enumerators and initialised constants.
     symbols : dict of str to str
         The `__asm__` names of functions and variables.
     skipped : dict of str to (str, int)
-        Reasons, and the first tokens.
+        Each with the reason, and the index of its first token.
     places : dict of str to int
-        Tokens that are the names of functions, variables and typedefs.
+        Indices of the tokens that name functions, variables and typedefs.
     """
 
     def __init__(self, tokens: list[str], strict: bool = False) -> None:
@@ -471,7 +478,7 @@ class Parser:
         self._ignored = False  # unevaluated expressions may divide by zero
         #: The token named by the last declarator; -1 if it has no name.
         self.named: int = -1
-        #: First declaration of each name: its kind is "" after a contradiction.
+        #: The first declaration of each name; its kind becomes "" if a later one contradicts it.
         self._declared: dict[str, tuple[str, Node, bool]] = {}
         self._fresh: list[str] = []  # names declared by the declaration before `at`
 
@@ -488,7 +495,7 @@ class Parser:
             raise Unknown(f"expected {token!r}, found {shown(self.tokens[self.at])}", self.at)
 
     def step(self) -> str:
-        """Consume the next token; there must be one."""
+        """Consume and return the next token, which must exist."""
         token = self.tokens[self.at]
         if not token:
             raise Unknown("unexpected end")
@@ -632,7 +639,7 @@ class Parser:
         return fit((text + b"\0")[index], 8, signed), 8, signed
 
     def _size(self, size: bool) -> int:
-        """Parse the operand of `sizeof`, or `_Alignof`, and return the result."""
+        """Parse the operand of `sizeof` or `_Alignof`, and return the result."""
         if self.tokens[self.at] == "(" and self.starts_type(self.tokens[self.at + 1]):
             self.at += 1
             node = self.type_name()
@@ -666,7 +673,7 @@ class Parser:
     # -- specifiers and attributes -----------------------------------------------------------------
 
     def pragma(self) -> None:
-        """Apply ``#pragma pack(…)`` as gcc does, ignoring malformed ones; skip other pragmas."""
+        """Apply ``#pragma pack(…)`` as gcc does; skip malformed and other pragmas."""
         match = _PACK.fullmatch(self.tokens[self.at].rstrip())
         self.at += 1
         if match is None:
@@ -686,7 +693,7 @@ class Parser:
             self._pack = wanted
 
     def specifiers(self) -> tuple[DeclSpecifiers, Node]:
-        """Parse specifiers; return them, and the type that they name."""
+        """Parse specifiers; return them, and the type that they specify."""
         tokens = self.tokens
         said = DeclSpecifiers()
         basic: list[str] = []
@@ -698,7 +705,7 @@ class Parser:
             if word is None:
                 if node is None and not basic and token in self.typedefs:
                     node, const = self.typedefs[token]
-                    if node.main is not None and node.size is None:  # body may be read by now
+                    if node.main is not None and node.size is None:  # body follows the typedef
                         node = node.main.realigned(node.alignment, node.typedef)
                     said.const = said.const or const
                     self.at += 1
@@ -753,7 +760,7 @@ class Parser:
         token = self.tokens[self.at]
         if token.isidentifier() and token not in KEYWORDS:
             hint = "declare it with typedef first"
-            if self.strict:  # headers have many such names, mostly unused
+            if self.strict:  # headers contain many such names, and most are unused
                 from difflib import get_close_matches
 
                 known = sorted({*BASIC, *self.typedefs})
@@ -841,7 +848,10 @@ class Parser:
                 return
 
     def assertion(self) -> bool:
-        """Parse a ``_Static_assert``, if one is next; a known condition must be true."""
+        """Parse a ``_Static_assert``; return False if the next token is another one.
+
+        If its condition can be computed, it must be true.
+        """
         start = self.at
         if self.tokens[start] not in ("_Static_assert", "static_assert"):
             return False
@@ -860,7 +870,10 @@ class Parser:
         return True
 
     def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
-        """Parse the tag after `struct`, `union` or `enum`, and attributes, or generate one."""
+        """Parse attributes and the tag after `struct`, `union` or `enum`.
+
+        Generate a tag if there is none.
+        """
         self.trailing(said)
         token = self.tokens[self.at]
         if self.names(token):
@@ -897,7 +910,7 @@ class Parser:
                 said.refuse_odd()
             if said.packed:
                 members = [(*one[:4], True) for one in members]
-            record.lay_out(members, said.aligned, self._pack)  # with attributes after the body
+            record.lay_out(members, said.aligned, self._pack)  # after all attributes
             if self.strict and record.reason:
                 raise Unknown(f"{name_of(record)} has no size: {record.reason}", named)
         except SignatureError as error:
@@ -971,7 +984,7 @@ class Parser:
         tag = f"enum {self._tagged(said, 'enum')}"
         named = self.at - 1
         fixed: Scalar | None = None
-        # Without a type, it is the width of an unnamed bit-field.
+        # A ':' before a number begins an unnamed bit-field; the number is its width, not a type.
         if self.tokens[self.at] == ":" and not re.match(r"[\d(]", self.tokens[self.at + 1]):
             self.at += 1
             start = self.at
@@ -991,7 +1004,7 @@ class Parser:
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
-        unknown = missing = ""  # the last enumerator without a value, and why the first has none
+        unknown = missing = ""  # last enumerator without a value; why the first has none
         first = self.at
         while self.at == first or not self.accept("}"):
             name, begun = self.tokens[self.at], self.at
@@ -1047,13 +1060,13 @@ class Parser:
                 if greatest < 2 ** (8 * size - signed) and -least <= 2 ** (8 * size - 1)
             ]
             fixed = integer(sizes[0] if sizes else 8, signed)
-        known.fill(fixed, values)  # pointers to it may exist
+        known.fill(fixed, values)  # pointers to the enum may exist
         return known
 
     # -- declarators ------------------------------------------------------------------------------
 
     def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
-        """Parse a declarator: return its name if any, its type, and whether that is `const`."""
+        """Parse a declarator; return its name or None, its type, and whether that is `const`."""
         tokens = self.tokens
         said = DeclSpecifiers()
         while True:
@@ -1103,7 +1116,7 @@ class Parser:
         return said, name, node
 
     def whole(self) -> Node:
-        """Return the type of the only declaration."""
+        """Parse the only declaration, and return its type."""
         said, _, node = self.single()
         said.refuse_odd()
         self.accept(";")
@@ -1112,7 +1125,7 @@ class Parser:
         return said.type(node)
 
     def function(self) -> FunctionOf:
-        """Return the function of the only declaration, which may be a pointer to it."""
+        """Parse the only declaration, of a function or a function pointer; return the function."""
         if "typedef" in self.tokens:
             raise Unknown("a typedef is not a function", 0)
         found = function_of(self.whole())
@@ -1158,7 +1171,7 @@ class Parser:
             self.expect("]")
             node = self._suffixes(node, const)
             self._dimensions = 0
-            known = node.reason or node.is_kept  # why its size is unknown
+            known = node.reason or node.is_kept  # the reason for an unknown size
             if node.size is None and not known and _elements(node) is node:
                 raise Unknown("an array's elements have no size that is known", opening)
             return ArrayOf(node, length, written)
@@ -1167,7 +1180,7 @@ class Parser:
         return node
 
     def _length(self, start: int, end: int) -> str:
-        """Return the length of a parameter as written, if it is not constant."""
+        """Return the text of an array length that is not constant, in a parameter."""
         for at in range(start, end):
             token = self.tokens[at]
             if token in _NO_OPERATORS or not (token[0].isalnum() or token[0] in _OPERATORS):
@@ -1223,7 +1236,7 @@ class Parser:
     def no_function(self) -> Unknown:
         """Return the error for a last declarator that is not a function.
 
-        A parenthesised undeclared type name would be taken for the declarator's name.
+        The parser takes a parenthesised undeclared type for the name of the declarator.
         """
         if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
             self.at = self.named
@@ -1233,7 +1246,7 @@ class Parser:
     # -- declarations -----------------------------------------------------------------------------
 
     def call(self, node: Node, name: str | None) -> None:
-        """Name an untagged struct or union in messages after what is declared with it."""
+        """Let messages call an untagged struct or union by the first name declared with it."""
         if name and ANONYMOUS in node.cname and node.cname[-1] == "_" and node.kind != "enum":
             node.cname += name
 
@@ -1293,7 +1306,7 @@ class Parser:
             return
 
     def _check(self, name: str, node: Node, const: bool, is_typedef: bool, named: int) -> None:
-        """Reject a redeclaration that C forbids; keep the more complete one."""
+        """Reject a redeclaration that C forbids; keep the more complete declaration."""
         kind = (
             "typedef" if is_typedef else "function" if isinstance(node, FunctionOf) else "variable"
         )
@@ -1337,7 +1350,7 @@ class Parser:
         if isinstance(node, FunctionOf):
             if node.reason == NO_PROTOTYPE:
                 node = copied(node)  # pointers to the type stay generic
-                node.reason = ""  # it is called without arguments, as in C23
+                node.reason = ""  # the function is called without arguments, as in C23
             if self.tokens[self.at] == "{":
                 self.at = self.closing(self.at)
                 if said.storage != "extern":
@@ -1350,7 +1363,7 @@ class Parser:
             self.variables[name] = (node, const, place[0])
 
     def _initialised(self, name: str, node: Node, const: bool, static: bool, start: int) -> None:
-        """Parse an initialiser; if it is a constant, it becomes the value of the name."""
+        """Parse an initialiser; a constant becomes the value of the name."""
         begun = self.at
         if const and isinstance(node, Number):
             try:
@@ -1455,7 +1468,7 @@ class Parser:
 def condition(tokens: list[str]) -> bool:
     """Return whether an ``#if`` expression is true, after macro expansion.
 
-    All its integers have the longest type, and other names are 0.
+    All integers have the longest type, and names that are not macros are 0.
     """
 
     def longest(token: str) -> str:
@@ -1476,8 +1489,8 @@ def condition(tokens: list[str]) -> bool:
 
 # -- predefined names of texts ---------------------------------------------------------------------
 
-# Names that C code for Python expects, beyond <stdint.h>, <stddef.h> and <stdbool.h>, and
-# `va_list`, for functions that are passed.
+# Predefined names besides those of <stdint.h> and <stddef.h>. `va_list` is for functions that are
+# passed to C, but not called from Python.
 _MEANT = {
     "bool": "_Bool",
     "FILE": "struct _IO_FILE",
@@ -1506,7 +1519,7 @@ def common_types() -> dict[str, tuple[Node, bool]]:
     import _cffi_backend
 
     meant = {**_MEANT}
-    _cffi_backend._get_common_types(meant)  # on Windows, its types
+    _cffi_backend._get_common_types(meant)  # on Windows, this adds the types of Windows
     text = " ".join([f"typedef {words} {name};" for name, words in meant.items()])
     first = Parser(tokenizer()(text))
     for name in _KNOWN:

@@ -15,14 +15,14 @@ NC_C_BEGIN
 #define NC_PACKED_START (UINT64_C(1) << 63)
 #define NC_PACKED_CONTINUATION (UINT64_C(4) << 60) /* bits 63 .. 60 of words after the first */
 
-/* Flags of calltable.h that a word can hold: all that readers do not ignore. */
+/* The flags of calltable.h that a word can hold: all flags that readers use. */
 #define NC_PACKED_FLAGS_ALL 0x7F
 #define NC_PACKED_FLAGS_SHIFT 56
 #define NC_PACKED_FLAGS_MASK ((uint64_t)NC_PACKED_FLAGS_ALL << NC_PACKED_FLAGS_SHIFT)
 /* Flags of calltable.h as bits of a first word: NATIVECALL_SIG("d:d") | NC_PACKED_FLAGS(...). */
 #define NC_PACKED_FLAGS(flags) (((uint64_t)(flags) & NC_PACKED_FLAGS_ALL) << NC_PACKED_FLAGS_SHIFT)
-/* The mask for nc_packed_find, with a word without flags, to skip entries with any of these flags.
- * Other flags are ignored. */
+/* A mask for nc_packed_find that skips entries with any of these flags and ignores other flags. The
+ * word to find must have no flags. */
 #define NC_PACKED_REFUSE(flags) (~NC_PACKED_FLAGS_MASK | NC_PACKED_FLAGS(flags))
 /* Enough words for any text of up to NC_SIGNATURE_MAX_LENGTH characters. */
 #define NC_PACKED_MAX_WORDS 547
@@ -80,8 +80,8 @@ NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t positio
     return (unsigned)(words[word] >> shift) & 0xF;
 }
 
-/* Return whether words end correctly after `position` nibbles of symbols: the minimal number of
- * words, marks in all of them, and zero padding. */
+/* Return whether words end correctly after `position` nibbles of symbols. There must be no more
+ * words than necessary, all with their marks, and the padding must be zero. */
 NC_STATIC int nc_packed_ends(const uint64_t *words, size_t count, size_t position)
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
@@ -123,15 +123,15 @@ NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char 
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Return which 32-bit half of a word holds the marks: the second, or the first if big-endian. */
+/* Return the index of the 32-bit half that holds the marks of a word: 1, or 0 if big-endian. */
 NC_STATIC_INLINE int nc_packed_high(void)
 {
     const uint64_t one = 1;
     return *(const unsigned char *)&one;
 }
 
-/* Load a word with acquire, as for every second word of a table. If it is two machine words, load
- * the half with the marks first: the writer stores it last. */
+/* Load a word with acquire. Readers load every second word of a table this way. On 32-bit machines,
+ * load the half with the marks first, because the writer stores it last. */
 NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
@@ -145,8 +145,8 @@ NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 }
 
 /* Return a pointer to the first word of the entry with this signature, or NULL. `mask` selects the
- * flags that must be equal, see NC_PACKED_REFUSE; its other bits count as set. A word that is no
- * start finds nothing, such as the 0 of a literal that does not fit. */
+ * flags that must be equal, see NC_PACKED_REFUSE; other bits are always compared. A word that is
+ * not a start, such as the 0 of a literal that does not fit, finds nothing. */
 NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uint64_t *words,
                                                 size_t count, uint64_t mask)
 {
@@ -173,7 +173,7 @@ NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uin
 }
 
 /* Return the function pointer of an entry whose signature has `count` words. It is never NULL, so
- * callers need no check. */
+ * callers need not check. */
 NC_HOT_INLINE void *nc_packed_funcptr(const uint64_t *entry, size_t count)
 {
     void *funcptr = NC_ABI_LOAD(entry + count);
