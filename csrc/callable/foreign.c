@@ -1,5 +1,5 @@
-/* csrc/callable/foreign.c: implements foreign.h. The bridges (nativecall/_bridges/) decide how each
- * kind is made. */
+/* csrc/callable/foreign.c: implements foreign.h. The bridges (nativecall/_bridges/) decide how to
+ * make each kind of foreign callable. */
 #include "foreign.h"
 
 #include "callinterface.h"
@@ -14,9 +14,9 @@
 
 /* ---- capsules -------------------------------------------------------------------------------- */
 
-/* The name and owner of a capsule, in one block that is found through the name. The capsule's
- * context is not usable: SciPy passes it to the function as user_data. Only a nameless capsule,
- * which SciPy refuses, keeps the block in its context. */
+/* The name and owner of a capsule, in one block. The capsule's name points into the block. The
+ * capsule's context is not usable, because SciPy passes it to the function as user_data. SciPy
+ * refuses nameless capsules, so these keep the block in their context. */
 typedef struct {
     PyObject *owner; /* kept alive by the capsule */
     char name[1];    /* the capsule's name, as long as it needs to be */
@@ -44,7 +44,8 @@ static int is_our_capsule(PyObject *object)
     return PyCapsule_CheckExact(object) && PyCapsule_GetDestructor(object) == capsule_free;
 }
 
-/* Makes a capsule of a non-NULL pointer that keeps its owner alive. A length of 0 means no name. */
+/* Makes a capsule for a non-NULL pointer. The capsule keeps `owner` alive. A length of 0 means no
+ * name. */
 static PyObject *capsule_new(void *pointer, const char *name, size_t length, PyObject *owner)
 {
     NamedOwner *block = (NamedOwner *)PyMem_Malloc(sizeof(NamedOwner) + length);
@@ -76,8 +77,8 @@ PyObject *nc_capsule(PyObject *Py_UNUSED(module), PyObject *args)
                : NULL;
 }
 
-/* capsule_entry(capsule), METH_O: the callable of one entry that one of our capsules owns, if the
- * capsule holds its function; else None. */
+/* capsule_entry(capsule), METH_O: the callable that owns one of our capsules, if it has one entry
+ * and the capsule holds that entry's function; else None. */
 PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 {
     PyObject *owner = is_our_capsule(made) ? block_of(made)->owner : NULL;
@@ -95,8 +96,8 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 
 /* ---- making them ----------------------------------------------------------------------------- */
 
-/* By NC_TO_…: the bridge, and its function that parses the arguments of the method of the same name
- * and returns two values in a tuple. */
+/* Indexed by NC_TO_…: the bridge, and the name of the method. The bridge has a function of the same
+ * name, which parses the method's arguments and returns two values in a tuple. */
 static const struct {
     const char *bridge;
     const char *method;
@@ -113,7 +114,7 @@ static PyObject *bridges[NC_FOREIGN_KINDS]; /* NULL until the first use */
 static PyObject *objects_name;              /* "_objects" */
 static PyObject *entry_name;                /* "nativecall" */
 
-/* The bridge of a kind, a borrowed reference; NULL with an exception. */
+/* Returns the bridge of a kind as a borrowed reference, or NULL with an exception. */
 static PyObject *bridge_of(int kind)
 {
     if (NC_UNLIKELY(bridges[kind] == NULL)) {
@@ -126,8 +127,9 @@ static PyObject *bridge_of(int kind)
     return bridges[kind];
 }
 
-/* The recipe for the foreign callables of an entry: a tuple, or None if SciPy cannot call it
- * without conversion. A new reference, or NULL with an exception. The call interface caches it. */
+/* Returns the recipe for the foreign callables of an entry: a tuple, or None if SciPy cannot call
+ * the entry without conversion. The result is a new reference, or NULL with an exception. The call
+ * interface caches the recipe. */
 static PyObject *form_of(int kind, PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -146,18 +148,20 @@ static PyObject *form_of(int kind, PyObject *entry)
     return form;
 }
 
-/* From (its class, a class of pointers that ctypes casts, the address of ctypes' cast function). */
+/* `form`: (the ctypes class, a class of pointers that ctypes casts, the address of ctypes' cast
+ * function). */
 static PyObject *make_ctypes(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *(*cast)(void *, PyObject *, PyObject *) =
         (PyObject *
          (*)(void *, PyObject *, PyObject *))(uintptr_t)PyLong_AsVoidPtr(PyTuple_GET_ITEM(form, 2));
     PyObject *source = cast != NULL ? PyObject_CallNoArgs(PyTuple_GET_ITEM(form, 1)) : NULL;
-    /* The cast creates the dictionary of kept objects; a pointer to a number has none. */
+    /* The cast creates the dictionary of kept objects. A pointer to a number has no such dictionary
+     * yet. */
     PyObject *made = source != NULL ? cast(target, source, PyTuple_GET_ITEM(form, 0)) : NULL;
     PyObject *kept = made != NULL ? PyObject_GetAttr(made, objects_name) : NULL;
     if (kept != NULL && PyDict_Check(kept)) {
-        PyDict_Clear(kept); /* it holds the source, which shares this dictionary: a cycle */
+        PyDict_Clear(kept); /* a cycle: it holds the source, which shares this dictionary */
     }
     if (kept == NULL || PyDict_SetItem(kept, entry_name, entry) < 0) {
         Py_CLEAR(made);
@@ -167,7 +171,7 @@ static PyObject *make_ctypes(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* From (cast, its type): a pointer that keeps the entry alive. */
+/* `form`: (cffi's cast, the cffi type). The pointer keeps the entry alive. */
 static PyObject *make_cffi(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(target);
@@ -192,9 +196,9 @@ static PyObject *make_capsule(PyObject *name, void *target, PyObject *entry)
                : NULL;
 }
 
-/* From (LowLevelCallable, the capsule's name): builds what the class builds for a capsule without
- * user data, a tuple of the capsule that SciPy calls, the function as given, and the user data. The
- * class's own Python code takes ten times as long. */
+/* `form`: (LowLevelCallable, the capsule's name). Builds the same object as the class does for a
+ * capsule without user data: a tuple of the capsule that SciPy calls, the function as given, and
+ * the user data. The class's Python code takes ten times as long. */
 static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *capsule = make_capsule(PyTuple_GET_ITEM(form, 1), target, entry);
@@ -204,7 +208,7 @@ static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* Makes the foreign callable of a single by a recipe, a tuple. */
+/* Makes the foreign callable of a single by a recipe (a tuple). */
 static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
 {
     void *target = NC_SINGLE_TARGET((NcCallable *)(void *)entry);
@@ -220,7 +224,8 @@ static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
     return make_scipy(form, target, entry);
 }
 
-/* The same by the single's own recipe. Returns NULL without an exception if there is none. */
+/* Like make_by, with the single's own recipe. Returns NULL without an exception if the single has
+ * no recipe. */
 static PyObject *make_usual(int kind, PyObject *entry)
 {
     PyObject *form = form_of(kind, entry);
@@ -229,8 +234,8 @@ static PyObject *make_usual(int kind, PyObject *entry)
     return foreign;
 }
 
-/* Takes over an entry and returns it ready for callers that release the GIL: itself, or a thunk
- * that takes the GIL. Variadic functions have no thunk. */
+/* For callers that release the GIL: takes over an entry, and returns it or, if it needs the GIL, a
+ * thunk that takes the GIL. Variadic functions have no thunk. */
 static PyObject *taking_gil(PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -274,8 +279,8 @@ static PyObject *entry_in(PyObject *foreign)
 
 /* ---- keeping them ---------------------------------------------------------------------------- */
 
-/* Whether objects of a type may own more than a native callable does. Their foreign callables own
- * them, and are not cached. */
+/* Whether objects of a type may own more than a native callable does. The foreign callables of such
+ * an object own it, and are not cached. */
 static int owns_more(const PyTypeObject *type)
 {
     return type->tp_basicsize != (Py_ssize_t)sizeof(NcCallable) || type->tp_dictoffset != 0 ||
@@ -294,7 +299,7 @@ void nc_foreign_forget(NcCallable *self)
     }
 }
 
-/* The callable of one entry for a foreign callable to hold; it owns `self` if that may own more. */
+/* The callable of one entry that a foreign callable holds. It owns `self` if owns_more(). */
 static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
 {
     PyObject *entry = nc_callable_alone(part);
@@ -305,7 +310,7 @@ static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
     return kind <= NC_TO_CFFI ? taking_gil(entry) : entry;
 }
 
-/* Cache miss: makes the foreign callable. `holder` caches it, unless it is NULL. */
+/* Cache miss: makes the foreign callable. If `holder` is not NULL, it caches the object. */
 NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
     PyObject *entry = NULL;
@@ -383,7 +388,7 @@ NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
     return made;
 }
 
-/* Parses arguments beyond a single signature; 0, or -1 with an exception. */
+/* Parses arguments other than a single positional signature. Returns 0, or -1 with an exception. */
 NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                                PyObject **given)
 {
@@ -391,7 +396,7 @@ NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs
     PyObject *method = bridge != NULL ? PyObject_GetAttrString(bridge, kinds[kind].method) : NULL;
     PyObject *both =
         method != NULL ? PyObject_Vectorcall(method, args, (size_t)nargs, kwnames) : NULL;
-    if (both != NULL) { /* the caller holds all but None */
+    if (both != NULL) { /* the caller holds both values unless they are None */
         given[0] = PyTuple_GET_ITEM(both, 0);
         given[1] = PyTuple_GET_ITEM(both, 1);
         Py_DECREF(both);
@@ -400,7 +405,7 @@ NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs
     return both != NULL ? 0 : -1;
 }
 
-/* Whether a signature is spelled like the entry's canonical text. */
+/* Whether a signature is the entry's canonical text. */
 static inline int is_text(PyObject *signature, const NcCallable *part)
 {
     return PyUnicode_Check(signature) &&
@@ -521,8 +526,8 @@ PyObject *nc_foreign_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t 
     return foreign_of(object, args, nargs, kwnames, NC_TO_CTYPES);
 }
 
-/* If the choice of an entry fails, ctypes gets the error only when it uses the value: an attribute
- * that raises would break code that lists attributes. */
+/* If no entry can be chosen, the error is raised only when ctypes uses the value, because an
+ * attribute that raises would break code that lists attributes. */
 PyObject *nc_foreign_parameter(PyObject *object, void *Py_UNUSED(closure))
 {
     PyObject *bridge;
@@ -554,8 +559,8 @@ PyObject *nc_foreign_scipy(PyObject *object, PyObject *const *args, Py_ssize_t n
     return foreign_of(object, args, nargs, kwnames, NC_TO_SCIPY);
 }
 
-/* The collector cannot see what a capsule owns. If only this cache refers to the capsule, its owner
- * is visited as the callable's own. */
+/* The collector cannot see the owner of a capsule. If only this cache refers to the capsule, the
+ * capsule's owner is visited as if the callable owned it. */
 int nc_foreign_traverse(const NcMore *more, visitproc visit, void *arg)
 {
     for (int kind = 0; kind < NC_FOREIGN_KINDS; kind++) {

@@ -1,13 +1,13 @@
-"""Foreign callables, and other objects of other libraries that hold a pointer.
+"""Foreign callables, and other foreign objects that hold a pointer.
 
-A bridge reads the objects of one library. It is looked up along the MRO of an object's type: by the
-top-level module that defines the type (``numba``, and ``_cython`` for ``_cython_3_2_4``), or by the
-type's name if its C code names no module (``PyCapsule``). A built-in function is looked up by the
-type of its ``__self__``.
+A bridge reads the objects of one library. The bridge for an object is looked up along the MRO of
+the object's type: by the top-level module that defines the type (``numba``, and ``_cython`` for
+``_cython_3_2_4``), or by the type's name if its C code names no module (``PyCapsule``). For a
+built-in function, the type of its ``__self__`` is used.
 
 Each module in `nativecall._bridges` is a bridge for the types of its name. `register_box` and entry
-points add others. A bridge is imported with the first object of its library, and imports nothing
-that this library has not imported. It may define
+points add others. A bridge is imported with the first object of its library. It imports only
+modules that the library has already imported. A bridge may define
 
     native(obj) -> NativeCallable | None
                                           the native callable that an object stands for
@@ -19,29 +19,29 @@ that this library has not imported. It may define
     user_data(obj) -> int | None          the user data that the function inside an object expects
     pointer(obj) -> Pointer | None        the data pointer inside an object
     array(obj) -> object | None           an object with an array protocol (arrays.py); raises
-                                          TypeError or ValueError if there is none
+                                          TypeError or ValueError if `obj` provides no array
     struct(obj) -> Struct | None          the struct that an object holds by value
     layout(obj) -> CType | None           the type of an object's memory, if its buffer does not
-                                          tell; SignatureError if no signature describes it
+                                          give the type; SignatureError if no signature describes it
     instance(obj, signature, errors) -> Function | None
-                                          the C function that it has or compiles for a signature
-    signatures(obj) -> list | None        the signatures that it was compiled for
-    count(obj) -> int | None              the number of arguments of a compiler's function, -1 if
-                                          that varies
+                                          the C function that `obj` has or compiles for a signature
+    signatures(obj) -> list | None        the signatures that `obj` was compiled for
+    count(obj) -> int | None              the number of arguments of a function that compiles on
+                                          demand; -1 if the number varies
     called(obj, arguments) -> Signature | None
                                           the signature that a call with these arguments compiles;
-                                          raises TypeError with the reason if it does not compile
+                                          raises TypeError with the reason if compilation fails
     parameters(obj) -> inspect.Signature | None
                                           the parameters of such a function, with their names
-    loops(obj) -> bool | None             whether it is a ufunc with C functions
+    loops(obj) -> bool | None             whether `obj` is a ufunc with C functions
     form(entry) -> tuple | None           the parts of a foreign callable of one entry, for the
                                           core (csrc/callable/foreign.c)
     from_callable(f, signature, user_data)
                                           a foreign callable of the matching entry, without `form`
 
-and returns None for objects that it does not recognise. A new library needs nothing but a bridge.
-For objects of other providers, which have a call table or `__nativecall_api__`, the bridge is
-`native`, whatever their module.
+Each function returns None for objects that it does not recognise. To support a new library, only a
+bridge is needed. Objects of other providers, which have a call table or `__nativecall_api__`, are
+read by the bridge `native`, whatever their module.
 
 A foreign callable created here keeps its entry (csrc/callable/foreign.h), because no foreign object
 records everything about an entry: types that C lacks, whether it needs the GIL, how it reports
@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from .calloptions import Policies
 
     Reader: TypeAlias = Callable[[Foreign], object]
-    #: What is known of an argument: its type; or, for an unknown struct by value, its name and what
-    #: to use instead.
+    #: The known part of an argument's type: the type; or, for an unknown struct by value, the
+    #: struct's name and the type to use instead; or None.
     Part: TypeAlias = CType | tuple[str, str | None] | None
 
 
@@ -98,15 +98,15 @@ class Function(
     machine: bool
     # The known parts of an incomplete signature: result and arguments, None for unknown ones.
     partial: tuple[Part, ...] | None
-    forms: tuple[str, ...]  # possible signatures; pointers may be declared more precisely
-    # Why the signature is incomplete, and what the caller can do, for messages.
+    forms: tuple[str, ...]  # possible signatures; the caller may give more precise pointer types
+    # For messages: why the signature is incomplete, and what the caller can do.
     reason: str | None
 
 
 class Passing:
     """The owner of a function that converts its arguments and calls a foreign function.
 
-    It is pickled as the foreign object.
+    This owner is pickled as the foreign object.
     """
 
     __slots__ = ("code", "foreign")
@@ -128,18 +128,18 @@ class Pointer(
     __slots__ = ()
     address: int
     pointee: CType | None  # None for `void`, and for data that no type describes
-    # Keeps the data alive independently of the object. If the object holds the memory itself, this
-    # is a Pin of the core, which checks before the call that the memory has not moved.
+    # Keeps the data alive independently of the object. If the object holds the memory itself, the
+    # owner is a Pin of the core: before the call, the Pin checks that the memory has not moved.
     owner: object
     # The address of the pointer itself, if the object is a C variable that holds it.
     at: int | None
-    # Whether the object holds the memory itself, as an array does; then it must be aligned. The
-    # address in a pointer object is not checked: handles may be odd.
+    # Whether the object holds the memory itself, as an array does. Such memory must be aligned. The
+    # address in a pointer object is not checked, since handles may be odd.
     is_memory: bool
     struct: bool  # whether `pointee` is a struct, possibly without a type
     kind: Foreign  # the cffi type that such objects convert to
     may_change: bool  # whether objects of that cffi type may differ in the fields above
-    # Further arguments of take_ctypes(), so that the core reads such objects itself; or ().
+    # Further arguments of take_ctypes(), with which the core reads such objects itself; or ().
     taken: tuple[type, int] | tuple[()]
 
 
@@ -152,9 +152,9 @@ class Struct(
     type: CType | None  # None if no signature describes it
     shown: str  # its library and name, for messages
     address: int  # of its memory, if it has a type
-    # Keep the memory, and the objects behind its pointers, alive independently of the object.
+    # Owners that keep the memory and the targets of its pointers alive without the object.
     kept: list[object]
-    named: tuple[str, int]  # C name and size, if possibly nothing else is known
+    named: tuple[str, int]  # C name and size, which are known even if the type is not
     foreign: FFIType | None  # the cffi type of a cffi struct
 
 
@@ -172,7 +172,7 @@ _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a bridge not imported yet
-#: The bridges of libraries whose types are defined in a module of another name.
+#: The bridges of libraries that define their types in a module of another name.
 _IMPORTED_AS = {
     "ctypes": "_ctypes",
     "cffi": "_cffi_backend",
@@ -181,7 +181,7 @@ _IMPORTED_AS = {
     "pybind11": "pybind11_builtins",
 }
 _entry_points_are_read = False
-_pythons: set[int] = set()  # ids of Python's own types, which name no module
+_pythons: set[int] = set()  # ids of Python's own types that name no module
 
 
 class _Registered:
@@ -227,9 +227,9 @@ def register_box(library: str, reader: str | Reader) -> None:
         type's C code names no module, use the name of the type.
     reader : callable or str
         ``reader(obj)`` returns a native callable, or None for an object without a function. The
-        callable must keep alive what it needs (see `owner` of `wrap`). The reader is also called
-        for built-in functions bound to such objects. A string ``"MODULE:FUNCTION"`` is imported
-        with the first such object.
+        callable must keep alive everything it needs (see `owner` of `wrap`). The reader is also
+        called for built-in functions bound to such objects. If `reader` is a string
+        ``"MODULE:FUNCTION"``, it is imported when the first such object is read.
 
     Raises
     ------
@@ -238,8 +238,8 @@ def register_box(library: str, reader: str | Reader) -> None:
 
     Notes
     -----
-    A package that may not be imported in time can register an entry point instead. Entry points are
-    read with the first object that no bridge reads::
+    If your package may not be imported in time, register an entry point instead. Entry points are
+    read when no bridge recognises an object::
 
         [project.entry-points."nativecall.boxes"]
         their_library = "my_package:reader"
@@ -269,8 +269,8 @@ def register_box(library: str, reader: str | Reader) -> None:
 
 
 def bridge(name: str) -> ModuleType:
-    """Import a bridge of this package by name. Nothing else imports bridges."""
-    # Not importlib.import_module: importlib imports more.
+    """Import a bridge of this package by name. All imports of bridges go through this function."""
+    # importlib.import_module is not used, because importlib imports more modules.
     found: ModuleType = __import__(f"{_PACKAGE}.{name}", fromlist=[name])
     return found
 
@@ -313,7 +313,7 @@ def _is_pythons(cls: type, root: str) -> bool:
 
 
 def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
-    """Return the bridge for a type, without its base classes; read entry points if `registered`."""
+    """Return the bridge for a type, ignoring base classes; read entry points if `registered`."""
     try:
         root = _module_of(cls)
     except AttributeError:
@@ -321,7 +321,7 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
     if not isinstance(root, str):
         if type(root) is not _MEMBER:
             return None
-        # __module__ is a member of the instances. Only the repr of the type shows its module.
+        # The type defines __module__ for its instances. Only the type's repr shows its own module.
         root = type.__repr__(cls).partition("'")[2]
         if "." not in root:
             return None
@@ -341,7 +341,7 @@ def _bridge_of(cls: type, registered: bool) -> ModuleType | _Registered | None:
 
 
 def _ask(question: str, obj: object, *given: object) -> Foreign:
-    """Return the first answer of a bridge for `obj`; None if no bridge has one."""
+    """Return the first answer of a bridge for `obj`; None if no bridge answers."""
     if type(obj) in _PYTHON_FUNCTIONS or type(obj) is int:
         return None
     obj = _ext.bare(obj)
@@ -375,7 +375,7 @@ def _asking(question: str) -> Callable[..., Foreign]:
 
 
 def native(obj: object) -> Native | None:
-    """Return the native callable that `obj` is, stands for, or is the built-in view of."""
+    """Return the native callable of `obj`: `obj` itself, or one it is a view of or stands for."""
     found = _ext.callable_of(obj)
     return _ask("native", obj) if found is None else found
 
@@ -390,7 +390,7 @@ def holds_entry(obj: object, address: int) -> bool:
 
 
 def beneath(entry: Native) -> Native:
-    """Return the entry behind a thunk that only takes the GIL; any other entry unchanged."""
+    """Return the entry inside a thunk that only takes the GIL. Return other entries unchanged."""
     owners = entry._owners
     if not owners or type(owners[-1]) is not _ext.Thunk:
         return entry
@@ -435,30 +435,30 @@ user_data: Callable[[object], int | None] = _asking("user_data")
 instance: Callable[[object, Signature, str], Function | None] = _asking("instance")
 #: The signatures that an object has entries for or was compiled for.
 signatures: Callable[[object], list[Signature] | None] = _asking("signatures")
-#: The number of arguments of a function that compiles to C functions, -1 if it varies; None for
+#: The number of arguments of a function that compiles on demand, -1 if the number varies; None for
 #: objects that do not compile.
 count: Callable[[object], int | None] = _asking("count")
-#: The signature for which a compiler's function is compiled in a call with these arguments; None if
-#: unknown. TypeError if it does not compile for them.
+#: The signature that a function that compiles on demand has in a call with these arguments; None if
+#: unknown. TypeError if compilation for the arguments fails.
 called: Callable[[object, tuple[object, ...]], Signature | None] = _asking("called")
-#: The parameters of a compiler's function; None for other objects.
+#: The parameters of a function that compiles on demand; None for other objects.
 parameters: Callable[[object], inspect.Signature | None] = _asking("parameters")
-#: All arguments of a call of a compiler's function by position, from its positional values and a
-#: dict of its keyword arguments. TypeError if the function does not accept them.
+#: For a function that compiles on demand: all arguments of a call by position, from the positional
+#: values and a dict of the keyword arguments. TypeError if the function does not accept them.
 by_position: Callable[..., tuple[object, ...] | None] = _asking("by_position")
 #: The data pointer inside an object.
 pointer: Callable[[object], Pointer | None] = _asking("pointer")
-#: The object that has the memory of an array.
+#: The object with an array protocol for the memory of an array.
 array: Callable[[object], object | None] = _asking("array")
 #: The struct that an object holds by value.
 struct: Callable[[object], Struct | None] = _asking("struct")
-#: The type of an object's memory, None if only its buffer describes it; SignatureError if no
-#: signature does.
+#: The type of an object's memory; None if only the object's buffer describes the memory.
+#: SignatureError if no signature describes it.
 layout: Callable[[object], CType | None] = _asking("layout")
 
 
 def loops(obj: object) -> bool:
-    """Return whether `obj` is a ufunc, or like one, with C functions of numbers."""
+    """Return whether `obj` is a ufunc, or a similar object, with C functions of numbers."""
     return bool(_ask("loops", obj))
 
 

@@ -1,13 +1,14 @@
 """Native callables in jitted functions: their Numba type, and how calls are compiled.
 
-A native callable is a value in a jitted function: an argument, or a global or closure variable,
-which Numba treats as a constant. Its type is the list of its entries (`NativeType`), so one
-compiled function accepts every callable with the same entries. A call chooses an entry by Numba's
-own overload rules and compiles to an indirect call of the C function. A wrapped jitted function
-keeps the type of the jitted function, which Numba compiles for the arguments of each call.
+A native callable can be a value in a jitted function: an argument, or a global or closure variable.
+Numba treats global and closure variables as constants. The callable's type is the list of its
+entries (`NativeType`), so one compiled function accepts every callable with the same entries. A
+call chooses an entry by Numba's overload rules and compiles to an indirect call of the C function.
+A wrapped jitted function has the type of the jitted function, so Numba compiles that function for
+the arguments of each call.
 
-    C                           what may be passed                  what comes back
-    ``? b … Q f d Zf Zd``       what Numba converts to it           the number
+    C                           accepted arguments                  result
+    ``? b … Q f d Zf Zd``       any type Numba converts to it       the number
     ``&T``, ``P``               a pointer, ``x.ctypes``, None;      a pointer
                                 a contiguous array of T
     ``[n]T``                    an array of n dimensions
@@ -15,18 +16,18 @@ keeps the type of the jitted function, which Numba compiles for the arguments of
     ``X{…}``                    a native callable with that entry,
                                 a jitted function
 
-Lifetime. An argument keeps its callable alive through the reference counts of Numba's runtime,
-wherever it is stored. Constants live as long as the process, because Numba never frees machine
-code.
+Lifetime. Numba's runtime counts references to a callable passed as an argument, so the callable
+stays alive wherever jitted code stores it. Constants live as long as the process, because Numba
+never frees machine code.
 
-Constants that pickle, such as functions of libraries, are looked up by name when the compiled code
-first runs, so functions with ``cache=True`` may use them. Other constants are addresses, for which
-Numba disables caching with a warning.
+Constants that can be pickled, such as functions of libraries, are looked up by name when the
+compiled code first runs, so functions with ``cache=True`` may use them. Other constants are
+compiled as addresses; then Numba disables caching with a warning.
 
-Failures. The calls check the error convention (`errors`) and raise as jitted code does; jitted code
-may catch the exception. An exception that a Python function below left set ends the jitted
-function. Entries that need the GIL hold it for the call. Entries that raise without needing the GIL
-acquire it to check for an exception.
+Failures. Calls check the error convention (`errors`) and raise as jitted code does; jitted code
+may catch the exception. If a Python function that C calls leaves an exception set, the jitted
+function ends with it. If an entry needs the GIL, the call holds it. If an entry may raise but does
+not need the GIL, the call acquires the GIL to check for an exception.
 
 Importing this module imports Numba.
 """
@@ -92,8 +93,8 @@ class Row:
     def formals(self, actuals: Sequence[NumbaType]) -> tuple[NumbaType, ...] | None:
         """Return the types to which arguments of these types are converted.
 
-        Return None for a wrong number of arguments, and for a record with another layout: Numba
-        compares only the names of records.
+        Return None for a wrong number of arguments, and for a record with another layout. (Numba
+        itself compares only the names of records.)
 
         An argument that Numba cannot convert is passed unchanged; the generated call converts it.
         """
@@ -109,8 +110,8 @@ class Row:
     def _each(
         self, actuals: Sequence[NumbaType]
     ) -> Iterator[tuple[CType, NumbaType, NumbaType, bool, bool]]:
-        """Yield for each argument the C type, the type after Numba's conversion, its own type,
-        whether it is read-only, and whether it is passed unchanged.
+        """Yield for each argument the C type, the type after Numba's conversion, the type passed,
+        whether the argument is read-only, and whether it is passed unchanged.
         """
         passed = zip(self.signature.args, self.args, actuals, self.key[3], strict=False)
         for ctype, formal, actual, readonly in passed:
@@ -118,7 +119,10 @@ class Row:
             yield ctype, formal, actual, readonly, taken
 
     def why_not(self, context: NumbaObject, actuals: Sequence[NumbaType]) -> str:
-        """Return the message for the first rejected argument; "" if no single one is to blame."""
+        """Return the message for a wrong number of arguments, or for the first rejected argument.
+
+        Return "" if each argument is accepted.
+        """
         if len(actuals) != len(self.args):
             counts = f"{len(self.args)} argument{'s' * (len(self.args) != 1)}"
             return f", which takes {counts}, not {len(actuals)}"
@@ -173,13 +177,14 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
             formals = row.formals(args)
             if formals is not None:
                 cases.append(typing.signature(row.result, *formals))
-        # Numba takes the first of equally good cases, and ranks complex and real numbers equally
-        # for an integer. Calls from Python prefer the real one, so order real cases first.
+        # Numba takes the first of equally good cases, and ranks the conversions of an integer to
+        # real and to complex numbers equally. Calls from Python prefer the real one, so real cases
+        # come first.
         cases.sort(key=lambda case: sum([isinstance(one, types.Complex) for one in case.args]))
         return cases
 
     def chosen(self, result: NumbaType, args: tuple[NumbaType, ...]) -> tuple[int, Row]:
-        """Return the entry that a call was typed as, with its index."""
+        """Return the entry that Numba chose when it typed a call, after its index."""
         for number, row in enumerate(self.rows):
             if row.result == result and row.formals(args) == args:
                 return number, row
@@ -198,7 +203,7 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
         return None
 
     def plain(self, wanted: NumbaObject) -> int | None:
-        """Return the entry that C can call like a first-class function of a signature."""
+        """Return the index of an entry that C can call as a first-class function of a signature."""
         for number, row in enumerate(self.rows):
             args = tuple(map(types.unliteral, wanted.args))
             same = row.args == args and row.result == wanted.return_type
@@ -208,7 +213,7 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
 
 
 def _why_not(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> str:
-    """Return what is wrong with a rejected argument, and which types are accepted."""
+    """Return the message for a rejected argument, with the accepted types."""
     given = f"is {actual}"
     if isinstance(ctype, Pointer) and isinstance(actual, (types.Array, types.Record)):
         is_record = isinstance(actual, types.Record)
@@ -237,10 +242,10 @@ class Unusable(errors.TypingError, AttributeError):  # type: ignore[misc]  # Num
 def type_of(obj: object) -> NumbaType:
     """Return the type of a native callable or its built-in view.
 
-    A wrapped jitted function has the jitted function's type, because Numba compiles that for the
-    arguments of each call.
+    A wrapped jitted function has the jitted function's type, so that Numba compiles the jitted
+    function for the arguments of each call.
 
-    Raise `Unusable`, with the reasons, if jitted code can call none of its entries.
+    Raise `Unusable`, with the reasons, if jitted code can call none of the callable's entries.
     """
     reason = unknown_version()
     if reason is not None:
@@ -274,15 +279,15 @@ def type_of(obj: object) -> NumbaType:
 def _teller(cif: CallInterface) -> object:
     """Return the cache key of a call interface.
 
-    This is the call interface itself, unless it refers to a user's function, which the cache must
-    not keep alive.
+    The key is the call interface itself, unless that refers to a user's function. The cache must
+    not keep user functions alive.
     """
     policies = cif.policies
     return cif if policies.check is None else (cif.signature, policies.order)
 
 
 def _typeof(obj: NativeCallable, context: object) -> NumbaType:
-    """Report why `_numba_type_` is missing: Numba calls this after the attribute look-up fails."""
+    """Raise the reason why `_numba_type_` is missing; called when the attribute look-up fails."""
     return type_of(obj)
 
 
@@ -295,7 +300,7 @@ _known: Cache[object, NativeType] = Cache(1024)
 def _callable_rows(
     entries: Sequence[tuple[NativeCallable, Signature, int, int]],
 ) -> tuple[list[_Key], list[str]]:
-    """Return the entries that jitted code can call, and why it cannot call the others."""
+    """Return the entries that jitted code can call, and the reasons why it cannot call the rest."""
     rows: list[_Key] = []
     refused = []
     for position, (part, signature, _, flags) in enumerate(entries):
@@ -311,14 +316,14 @@ def _callable_rows(
 
 
 def _shown(signature: Signature) -> str:
-    """Return a signature's text, with the names of fields if those are its only names."""
+    """Return a signature's text, with field names if no other names occur in it."""
     args = "".join([arg.named for arg in signature.args])
     named = f"{signature.result.named}:{args}{'.' if signature.variadic else ''}"
     return signature.text if "<" in named else named
 
 
 def _function(obj: object) -> NativeCallable:
-    """Return the native callable of an object, which may be its view."""
+    """Return the native callable that an object is, or is the view of."""
     if isinstance(obj, NativeCallable):
         return obj
     viewed = _ext.viewed(obj)
@@ -427,6 +432,6 @@ def _is(
     return builder.icmp_unsigned("==", first, second)
 
 
-# Numba may be compiling the function that has the first native callable as a constant. It checks
-# for new registrations before that and not again, so refresh now.
+# This module may be imported while Numba compiles a function, which has the first native callable
+# as a constant. Numba checks for new registrations only before a compilation, so refresh now.
 cpu_target.target_context.refresh()
