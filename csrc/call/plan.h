@@ -1,10 +1,10 @@
-/* csrc/call/plan.h: call plans, closure plans and conversions: flat data that describe how to make
- * a call, take a call, and convert one to another.
+/* csrc/call/plan.h: call plans, closure plans and conversions: flat data that describes how to make
+ * a call, how to receive a call, and how to convert a received call to an outgoing one.
  *
  * How it works. nativecall/_plan/callplan.py makes a plan for each call interface, by the
  * platform's ABI; call.c executes it. A call has a *frame* in memory. The frame begins with the
  * block, an image of the processor's state: argument registers, result registers and stack
- * arguments (invoke.h). Behind it lies everything that does not go into a register as it is:
+ * arguments (invoke.h). Behind the block lies all that does not go into registers unchanged:
  * structs that are split into pieces, copies, out-parameters, and owners of pointers. All offsets
  * are bytes from the start of the frame.
  *

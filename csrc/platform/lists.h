@@ -8,8 +8,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Appends a new object, whose reference it takes. If that is NULL or the append fails, clears
- * *list, with an exception set. */
+/* Appends a new object and takes over its reference. If the object is NULL or the append fails,
+ * clears *list, with an exception set. */
 static inline void nc_list_take(PyObject **list, PyObject *made)
 {
     if (made == NULL || PyList_Append(*list, made) < 0) {
@@ -18,7 +18,7 @@ static inline void nc_list_take(PyObject **list, PyObject *made)
     Py_XDECREF(made);
 }
 
-/* A new tuple of a call's arguments; NULL with an exception. */
+/* Returns a new tuple of a call's arguments, or NULL with an exception. */
 static inline PyObject *nc_tuple_of(PyObject *const *args, Py_ssize_t count)
 {
     PyObject *made = PyTuple_New(count);
@@ -28,7 +28,8 @@ static inline PyObject *nc_tuple_of(PyObject *const *args, Py_ssize_t count)
     return made;
 }
 
-/* Converts a tuple, whose reference it takes, to a subclass of tuple; NULL with an exception. */
+/* Converts a tuple to a subclass of tuple, and takes over its reference. Returns NULL with an
+ * exception. */
 static inline PyObject *nc_tuple_as(PyObject *type, PyObject *parts)
 {
     PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;
@@ -40,12 +41,12 @@ static inline PyObject *nc_tuple_as(PyObject *type, PyObject *parts)
 }
 
 /* Stores a value in a bounded dict. The dict is created on first use, and cleared when it has
- * `most` items: 0, or -1 with an exception. */
+ * `most` items. Returns 0, or -1 with an exception. */
 static inline int nc_dict_put(PyObject **dict, Py_ssize_t most, PyObject *key, PyObject *value)
 {
     if (*dict == NULL) {
         PyObject *made = PyDict_New();
-        if (*dict == NULL) { /* a collection may run code that gets here too */
+        if (*dict == NULL) { /* a garbage collection may run code that also calls this */
             *dict = made;
         } else {
             Py_XDECREF(made);

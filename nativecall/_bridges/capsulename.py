@@ -1,11 +1,11 @@
 """Capsule names: C declarations of functions, as Cython and others write them.
 
-Cython mangles the module into the names of its own types. If the module has a .pxd file beside it,
-that file defines the type; the names that SciPy and NumPy use are built in. A pointer to an unknown
+Cython mangles the name of a type together with its module. If the module has a .pxd file beside it,
+that file defines the type. The names that SciPy and NumPy use are built in. A pointer to an unknown
 type is opaque. An unknown type passed by value leaves a gap, which the caller can fill.
 
-Two kinds of names are not declarations of functions: Pythran's, which omit the result, and those of
-variables that Cython exports.
+Two kinds of names are not declarations of functions: Pythran's names, which omit the result, and
+names of variables that Cython exports.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ SciPy takes a C callback as a `LowLevelCallable` around a capsule, and compares 
 with the spellings that a function accepts, character by character. So names are spelled here as
 SciPy spells them: plain C types, no argument names, one space after each comma.
 
-Functions with other signatures are converted to the one that SciPy calls, in native code. The types
-of the arguments determine the target (`_forms_of`); trying every possible conversion would be
-wrong. ``jn(n, x)`` fits ``double (int, double *)`` word by word, but would receive the number of
-coordinates as its order.
+Functions with other signatures are converted, in native code, to a signature that SciPy calls. The
+types of the arguments determine the target (`_forms_of`); trying every possible conversion would be
+wrong. For example, ``jn(n, x)`` can be converted to ``double (int, double *)``, but would then
+receive the number of coordinates as its order.
 """
 
 from __future__ import annotations

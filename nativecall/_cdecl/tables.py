@@ -1,8 +1,9 @@
 """Convert parsed headers and texts to tables of plain data (declarations.py).
 
-The table records the reason for each declaration that cannot be used. In a text parsed strictly, it
-is an error with its position instead. A macro becomes a constant if it is a constant expression,
-and an alias if it names something declared; other macros are recorded with a reason.
+The table records the reason for each declaration that cannot be used. If a text is parsed strictly,
+such a declaration raises an error with its position instead. A macro becomes a constant if it is a
+constant expression, and an alias if it names something declared; other macros are recorded with a
+reason.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
 """Write LLVM IR of conversions: thunks, and the loops of elementwise ufuncs.
 
-The code executes a conversion (_plan/conversion.py) op by op, as csrc/call/convert.c does. A place
-is an IR value until its address is needed, so moves cost nothing.
+The generated code executes the ops of a conversion (_plan/conversion.py), as csrc/call/convert.c
+does. A place is an IR value until its address is needed, so moves cost nothing.
 
 A thunk is entered through a stub, whose context is the Thunk (csrc/call/thunkobject.h).
 
 A loop is called as ``void (char **args, intptr_t *dimensions, intptr_t *steps, void *data)``. The
-address of its function is at the start of `data` (csrc/call/convert.h). If the linker has the IR of
-the function, the loop calls it by name instead, and LLVM inlines it. The loop is then written
-twice: the copy for contiguous operands can be vectorized.
+address of its function is at the start of `data` (csrc/call/convert.h). If the function's IR is
+linked in, the loop calls the function by name instead, and LLVM inlines it. Such a loop is written
+twice, so that LLVM can vectorize the copy for contiguous operands.
 
 Guarantees:
 
-- The common path takes no lock, allocates nothing and calls only the function itself. Errno, and
-  numbers other than integers, floats and doubles, call C functions of the core.
-- If an argument does not convert, the function is not called. If the result does not, nothing is
-  written.
-- The code contains no names or messages: a failure is the number of a step.
+- The common path takes no lock, allocates nothing and calls only the function itself. Code that
+  accesses errno, or converts numbers other than integers, floats and doubles, also calls C
+  functions of the core.
+- If an argument cannot be converted, the function is not called. If the result cannot be converted,
+  nothing is written.
+- The code contains no names or messages. It reports a failure by the number of the failed step.
 - A loop only reads its inputs. Outputs may share memory with inputs, element by element.
 """
 

@@ -1,4 +1,4 @@
-"""Inline functions of headers: compiled with a C compiler, and looked up in the result.
+"""Inline functions of headers: compile them with a C compiler, and look them up in the result.
 
 All inline functions of a library's headers are compiled together: they may share static variables,
 and one compiler run suffices for most headers. If the compiler fails, the list is halved until the
@@ -34,7 +34,7 @@ def found(
 ) -> tuple[OpenLibrary, int]:
     """Return the library that contains an inline function, and the function's address.
 
-    `opened` is the earlier result of compilation.
+    `opened` is the shared object from an earlier compilation.
     """
     if opened is None or not _lib.library_symbol(opened, PREFIX + name):
         try:
@@ -58,7 +58,7 @@ def _together(
     try:
         return _made(declarations, names, path)
     except SignatureError:
-        # All available ones are open already, unless this is the first request.
+        # Unless this is the first request, all functions that compile are open already.
         without = _refused(names, declarations, path) if is_first else {name: ""}
         if name in without:
             return _made(declarations, [name], path)  # raises the reason
@@ -75,9 +75,9 @@ def refused(
 def compiled(
     declarations: Declarations, handle: OpenLibrary, path: str | None
 ) -> tuple[bytes | None, dict[str, str]]:
-    """Return a shared object with all available inline functions, None without any.
+    """Return a shared object with all available inline functions, or None if there are none.
 
-    Also return why the others are unavailable.
+    Also return why the other functions are unavailable.
     """
     lacking = _lacking(declarations, handle)
     reasons = _refused(lacking, declarations, path)
@@ -143,14 +143,14 @@ def _object(declarations: Declarations, names: Sequence[str], path: str | None) 
     names : sequence of str
     path : str or None
         The library whose symbols the functions may use, with the libraries that it needs. Only the
-        loader can tell whether they exist.
+        loader can tell whether those symbols exist.
 
     Raises
     ------
     LibraryError
         If there is no compiler.
     SignatureError
-        If it rejects the functions, or a file has changed since it was read.
+        If the compiler rejects the functions, or a file has changed since it was read.
     """
     from .. import _cache
     from .._cdecl.header import stamp
@@ -206,7 +206,7 @@ def _compile(
         linked = [] if library is None else [library]
         if sys.platform == "linux" and library is not None:
             os.symlink(library, os.path.join(folder, NEEDED))
-            # A library without the symbol may itself need one that has it.
+            # `library` may not define a symbol itself but depend on another library that does.
             linked = [f"-L{folder}", "-Wl,--no-as-needed,-rpath,$ORIGIN", f"-l:{NEEDED}"]
         given = [*command, "-shared", "-fPIC", "-O2", "-w", *options(wanted)]
         done = call([*given, "-x", "c", "-", "-x", "none", *linked, "-o", out], "".join(lines))

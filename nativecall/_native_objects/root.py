@@ -26,7 +26,7 @@ def field_names(cls: type) -> list[str]:
 
 @recursive_repr()
 def _repr(self: object) -> str:
-    """Return the class name and the fields; a reference shows its object."""
+    """Return the class name and the fields; a field that refers to an object shows its repr."""
     cls = type(self)
     shown = [f"{name}={getattr(self, name)!r}" for name in field_names(cls)]
     if not shown:
@@ -35,7 +35,7 @@ def _repr(self: object) -> str:
 
 
 def _getstate(self: object) -> tuple[dict[str, object], object]:
-    """Return the fields, and the state that Python added. Works for reference cycles."""
+    """Return the fields, and the state that Python adds. Reference cycles are supported."""
     fields: dict[str, object] = {}
     for owner in _ext.native_order(type(self)):
         for name, code, _ in _ext.native_parts(owner)[0]:
@@ -50,7 +50,7 @@ def _getstate(self: object) -> tuple[dict[str, object], object]:
 
 
 def _setstate(self: object, state: object) -> None:
-    """Restore a state of `__getstate__`: a dict of attributes, or a tuple of such."""
+    """Restore a state from `__getstate__`: a dict of attributes, or a tuple of two such dicts."""
     given = _flat(state)
     if not given or not all([isinstance(one, dict) for one in given]):
         raise TypeError(
@@ -64,9 +64,9 @@ def _setstate(self: object, state: object) -> None:
 
 
 def _flat(state: object) -> list[Foreign]:
-    """Return the parts of a state without None, with nested pairs flattened.
+    """Return the parts of a state as a flat list; nested pairs are flattened and None is dropped.
 
-    A pair holds the fields and the other state, or the ``__dict__`` and the slots.
+    A pair holds either the fields and the other state, or the ``__dict__`` and the slots.
     """
     if isinstance(state, tuple) and len(state) == 2:
         return [one for part in state if part is not None for one in _flat(part)]

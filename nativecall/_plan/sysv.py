@@ -2,11 +2,12 @@
 
 An object of up to 16 bytes is cut into eightbytes. The class of an eightbyte is merged from the
 scalars in it. Class INTEGER goes into a general register, class SSE into a vector register. If an
-eightbyte has the class MEMORY, or not all of them find a register, the whole object goes on the
-stack. Later, smaller arguments may still use the remaining registers.
+eightbyte has the class MEMORY, or the registers do not suffice for all eightbytes, the whole object
+goes on the stack. Later, smaller arguments may still use the remaining registers.
 
-The ABI does not specify packed structs, so this follows GCC. A scalar that is not at a multiple of
-its natural alignment sends the object to memory. An array repeats the classes of its first element.
+The ABI does not specify packed structs, so this follows GCC. If a scalar is not at a multiple of
+its natural alignment, the object is passed in memory. An array repeats the classes of its first
+element.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Classes of an eightbyte. MEMORY applies to whole objects and is None here.
+# Classes of an eightbyte. MEMORY applies to whole objects, and is represented by None.
 _NONE, _INTEGER, _SSE, _X87, _X87UP = "", "integer", "sse", "x87", "x87up"
 # Offsets in the block of csrc/call/abi_x86_64.S.
 _GENERAL = (0, 8, 16, 24, 32, 40)
@@ -31,7 +32,8 @@ _ST0 = (176, 192)
 def classify(ctype: CType, offset: int = 0) -> list[str] | None:
     """Return the classes of an object's eightbytes, from the one that holds its first byte.
 
-    The object begins `offset` bytes into the outermost one. None: it is passed in memory.
+    The object begins `offset` bytes into the outermost object that contains it. Return None if it
+    is passed in memory.
     """
     start = offset % 8
     count = (start + ctype.size + 7) // 8
@@ -50,7 +52,7 @@ def classify(ctype: CType, offset: int = 0) -> list[str] | None:
                 if both is None:
                     return None
                 merged[index] = both
-        # If an integer overlaps the lower half of a long double, the object goes to memory.
+        # If an integer overlaps the lower half of a long double, the object is passed in memory.
         torn = [i for i, one in enumerate(merged) if one == _X87UP and merged[i - 1] != _X87]
         return None if torn else merged
     if isinstance(ctype, Array):
@@ -71,7 +73,7 @@ def classify(ctype: CType, offset: int = 0) -> list[str] | None:
 
 
 def _classify_field(field: Field, offset: int, union: bool) -> list[str] | None:
-    """Return the classes of a field. For a bit-field, every eightbyte with its bits is INTEGER.
+    """Return the classes of a field. Every eightbyte with bits of a bit-field is INTEGER.
 
     In a union, GCC treats a bit-field, even one of width 0, as the smallest integer that holds it.
     """
@@ -99,7 +101,7 @@ class SystemV(ABI):
 
     extends = True
     stack = 240
-    # A long double is returned in st(0), a complex one in st(0) and st(1).
+    # A long double is returned in st(0), a complex long double in st(0) and st(1).
     results = {"general": (_RAX, _RDX), "vector": (_XMM0, _XMM1), "x87": _ST0}
     indirect = _GENERAL[0], _RAX
 

@@ -1,4 +1,4 @@
-"""How far two C types agree: the only answer to "can this stand for that?".
+"""How far two C types agree: the only place that decides whether one can stand for the other.
 
 `agreement` returns the weakest level among all parts of a type or signature; the caller decides
 which level suffices. It ignores values, `const`, and the names of types.
@@ -23,9 +23,9 @@ class Agreement:
     NO = 0
     INTEGER = 1  # integers of one size, in registers
     POINTER = 2  # pointers to different types
-    OPAQUE = 3  # pointers, one with unspecified target: `void *`, a view
-    LAYOUT = 4  # the same bytes, except for signs of integers in memory and the number of items
-    BYTES = 5  # the same, except for signs of bytes in memory; or an array of the wanted type
+    OPAQUE = 3  # pointers, at least one without a specified target: `void *`, a view
+    LAYOUT = 4  # the same bytes, but signs of integers in memory and array lengths may differ
+    BYTES = 5  # the same type, but signs of bytes in memory may differ; or an array of it
     SAME = 6
 
 

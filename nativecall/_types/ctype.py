@@ -1,13 +1,14 @@
 """C types as values: the parts of a signature.
 
 A `CType` is immutable and hashable. It has a canonical text, a size and alignment on this platform,
-and a C spelling. Two types are equal if their canonical texts are equal, that is, if they are one
-type in this platform's C ABI: ``l`` and ``q`` are equal where `long` has 64 bits. This file has the
-scalar types and `void`; derived.py has the types built from others.
+and a C spelling. Two types are equal if their canonical texts are equal, that is, if this
+platform's C ABI does not distinguish them. For example, ``l`` and ``q`` are equal where `long` has
+64 bits. This file defines the scalar types and `void`; derived.py defines the types built from
+other types.
 
-Types are interned, so equal ones usually share one object; compare them with ``==`` nevertheless.
-Types that C forbids (an array as an argument, a `void` field) cannot be constructed: the
-constructors raise `SignatureError`.
+Types are interned, so equal types usually share one object. Compare them with ``==`` anyway. Types
+that C forbids (an array as an argument, a `void` field) cannot be constructed: the constructors
+raise `SignatureError`.
 """
 
 from __future__ import annotations

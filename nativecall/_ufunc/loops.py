@@ -8,12 +8,12 @@ void *data)``. It has up to two entries:
   that calls the loop for one element. A single output is the result; several outputs are
   out-parameters. Generalised ufuncs have no scalar entry.
 
-An exception of the loop, as of `numpy.power` for negative exponents, propagates to the Python
-caller. Floating-point status flags, such as overflow, are ignored.
+If a loop raises an exception, as `numpy.power` does for negative exponents, the exception
+propagates to the Python caller. Floating-point status flags, such as overflow, are ignored.
 
-Refused with an explanation: loops over Python objects (`numpy.frompyfunc`); types without a C
-signature (text, records); and ufuncs with loops only in NumPy's newer interface (ArrayMethod),
-which the struct does not contain. The latter are for text or third-party types.
+These are refused with an explanation: loops over Python objects (`numpy.frompyfunc`); types without
+a C signature (text, records); and ufuncs whose loops all use NumPy's newer interface (ArrayMethod).
+The ufunc's struct does not contain such loops, which are for text or third-party types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Providers of every kind to test consumers with, built from `_providers` and `_abi`."""
+"""Build providers of every kind, to test consumers with."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def set_word(made: object, word: int, memory: Foreign) -> None:
 
 
 def provider(kind: type, entries: Entries, packed: Entries | None = None) -> Foreign:
-    """Return an object whose call table, and packed table, have these entries."""
+    """Return an object with these entries in its call table and its packed table."""
     made = kind()
     publish(made, _abi.call_table(entries))
     known = [entry for entry in entries if not entry[1] & _abi.ABI_MASK]
@@ -114,7 +114,7 @@ def tier2(base: type, capsule: object, entries: Entries, **namespace: object) ->
 
 
 def offer(made: Foreign, entries: Entries, *, interned: bool = False) -> Foreign:
-    """Offer entries through an object's tier 2, normally not interned: it compares characters."""
+    """Offer entries through an object's tier 2, which compares signatures by their characters."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
     for position, entry in enumerate(entries):
         _abi.fill(memory[position], *entry, interned=interned)

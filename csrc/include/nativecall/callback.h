@@ -28,7 +28,8 @@
  *     while (... && !nc_callback_failed(&f)) ...                  call(x, &f)
  *     if (nc_callback_release(&f) < 0) return NULL;               raises the callback's exception
  *
- * The header needs no package and imports nothing. nc_callback_prepare() accepts, in this order:
+ * The header works without the nativecall package, and imports nothing. nc_callback_prepare()
+ * accepts, in this order:
  *
  *   1. native callables and their built-in views (nativecallable.h)
  *   2. objects whose type has __nativecall_api__ (nativeapi.h); native callables use it for the
@@ -48,9 +49,10 @@
  * Entries that need the GIL are used only with NC_CALLBACK_HOLDS_GIL. Entries that report failures
  * (NC_ERRORS_MASK) are used only with NC_CALLBACK_CHECKS_ERRORS, or with
  * NC_CALLBACK_CHECKS_ARGUMENT for that one convention. Otherwise the callable is called through
- * Python, which handles both. A capsule's name does not tell whether its function needs the GIL or
- * sets exceptions, as a Cython `cdef` function without noexcept may. So it is assumed to need the
- * GIL. With NC_CALLBACK_TRUSTS_NAMES it is assumed not to; the user who passes it is responsible.
+ * Python, which handles both. A capsule's name does not say whether its function needs the GIL or
+ * sets exceptions, as a Cython `cdef` function without noexcept may. So the function is assumed to
+ * need the GIL. With NC_CALLBACK_TRUSTS_NAMES it is assumed not to; the user who passes the capsule
+ * is responsible.
  *
  * Errors. nc_callback_leave() stores the call's exception. From then on nc_callback_enter() returns
  * 0, and the consumer returns its sentinel. nc_callback_failed() costs one load. Release raises the
@@ -61,9 +63,9 @@
  * innermost callback that was prepared with NC_CALLBACK_NESTS and not yet released.
  *
  * Threads. Call prepare and release with the GIL held. Release a nested callback in the thread that
- * prepared it. In between, any number of threads may call it at once, including threads unknown to
- * Python. Do not move the NcCallback between prepare and release. Release it after the C code has
- * finished. Threads enter Python by PyGILState, hence in the main interpreter. */
+ * prepared it. In between, any number of threads may call the callback at once, including threads
+ * unknown to Python. Do not move the NcCallback between prepare and release. Release it after the C
+ * code has finished. Threads enter Python by PyGILState, hence in the main interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 

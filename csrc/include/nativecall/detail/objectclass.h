@@ -3,22 +3,23 @@
  *
  * Idea:       a class is built once, from its bases and its own members (NcClass, "own" below), and
  *             never changes. Building it lays out the fields along the MRO (C3, as in Python) and
- *             builds one slot table. In it, native code finds by one probe each:
+ *             builds one slot table. Native code looks up these keys, each with one probe:
  *
- *                 address of a class          a base: data.objoffset is the offset of its own
- *                                             fields in the object
+ *                 address of a class          a base: data.objoffset is the offset of the
+ *                                             base's fields in the object
  *                 interned "name signature"   a method: its function (NULL: abstract), the flags
  *                                             of its entry, and the offset from object to self
  *                 NC_SLOT_NATIVECLASS_ID      the NcClass itself
  *
  *             So one lookup both checks for a base and casts to it. A method is the same through
  *             every base, because a cast never changes the object's address.
- * Invariants: a class keeps the offsets of its first base's fields, and places those of other bases
- *             and its own below. So only the fields of a second base may move. Each class of the
- *             MRO has its fields once, even if reached by several paths.
- *             In all classes of an MRO, a name is one method with one signature, or one field.
- * Threads:    building and clearing access only their arguments. A built class is read-only, except
- *             for `lasting`, which needs the GIL.
+ * Invariants: a class keeps the offsets of its first base's fields. It places the fields of its
+ *             other bases and its own fields below. So only the fields of other bases may move. The
+ *             fields of each class of the MRO exist once, even if several paths lead to the class.
+ *             Across the classes of an MRO, a name denotes one method with one signature, or one
+ *             field.
+ * Threads:    functions that build or clear a class access only their arguments. A built class is
+ *             read-only, except for `lasting`, which needs the GIL.
  * Errors:     NC_E_*, with an NcClassProblem that names both sides; the class is then unchanged.
  * Ownership:  names, fields, methods and bases are borrowed and must outlive the class.
  *             nc_class_copy returns a class that owns copies. nc_class_clear frees the memory

@@ -4,18 +4,19 @@
  * The macros of dispatch.h take a signature as words, `double, (double, size)`. The table below
  * defines the words: double float longdouble, int unsigned long ulong longlong ulonglong short
  * ushort schar uchar, boolean, size ssize, int8 ... uint64, complex64 complex128 (C only), pointer
- * (an int in Python, None for NULL). `failure` is the `int *` of NC_ERRORS_ARGUMENT: only as the
- * last argument, and not passed to Python. `nothing` is a void result, or (nothing) an empty
- * argument list. To define your own word:
+ * (an int in Python, None for NULL). `failure` is the `int *` of NC_ERRORS_ARGUMENT; it may only be
+ * the last argument, and is not passed to Python. `nothing` is a void result, and `(nothing)` an
+ * empty argument list. To define your own word:
  *
  *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)    canonical
  *
  *     static PyObject *box_point(struct point value);             new reference, or NULL
  *     static int unbox_point(PyObject *result, struct point *out); 0, or -1 with an exception
  *
- * Numbers follow the package's rules: floats accept objects with __float__, integers objects with
- * __index__, booleans any object. An integer out of range raises OverflowError, and so does a
- * finite number that would become an infinite float. All functions need the GIL. */
+ * Numbers are converted by the package's rules: floats accept objects with __float__, integers
+ * accept objects with __index__, and booleans accept any object. An integer out of range raises
+ * OverflowError, and so does a finite number that would become an infinite float. All functions
+ * need the GIL. */
 #ifndef NATIVECALL_VALUES_H
 #define NATIVECALL_VALUES_H
 
