@@ -29,10 +29,10 @@ _CFuncPtr: Foreign = ctypes.CFUNCTYPE(None).__mro__[1]
 _Pointer: Foreign = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _SimpleCData: Foreign = ctypes.c_int.__mro__[1]
 _FORTRAN = 2  # NumPy's flag for Fortran order; C order is 1
-_POINTER, _BYREF = 2, 3  # how the core reads such objects: csrc/values/ctypespointers.c
-_MOST_KEPT = 1000  # limit on the objects searched for a pointer's entry
+_POINTER, _BYREF = 2, 3  # how the core reads the address: csrc/values/ctypespointers.c
+_MOST_KEPT = 1000  # maximum number of objects that are searched for a pointer's entry
 _CArgObject: Foreign = type(ctypes.byref(ctypes.c_int()))
-# Not through attribute look-up, which a user's class may override.
+# Read these without attribute lookup, which a user's class may override.
 _base_of: Foreign = _CData.__dict__["_b_base_"].__get__
 _objects_of: Foreign = _CData.__dict__["_objects"].__get__
 _ext.know_ctypes(_CData.__dict__["_b_base_"], _CData.__dict__["_objects"])
@@ -41,8 +41,8 @@ _ext.know_ctypes(_CData.__dict__["_b_base_"], _CData.__dict__["_objects"])
 def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None) -> CType:
     """Return the C type of a ctypes type, inside the Structure `holder` if given.
 
-    A pointer back to the struct that contains it is `void *`, as in `cffitype`. `known` caches the
-    results for parts, so that shared parts are converted once.
+    A pointer back to the struct that contains it becomes `void *`, as in `cffitype`. `known` caches
+    the results, so that types that occur several times are converted once.
 
     Raises
     ------
@@ -50,7 +50,8 @@ def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None)
         For types that C functions cannot take by value here.
     """
     known = {} if known is None else known
-    # Compare by identity, since classes may claim to equal others; `kind` is kept for that.
+    # Compare by identity, since a class may claim to equal another. `known` also keeps `kind`
+    # alive, so that its id stays unique.
     key = id(kind), id(holder)
     if key not in known:
         try:
@@ -108,7 +109,7 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
 
 
 def _elements(kind: Foreign) -> CType | None:
-    """Return the element type of an array type that NumPy makes for argtypes (``ndpointer``).
+    """Return the element type of an ``ndpointer``, NumPy's array type for argtypes.
 
     Return None for other types, and for numbers in foreign byte order.
     """
@@ -123,9 +124,9 @@ def _elements(kind: Foreign) -> CType | None:
 
 
 def _is_swapped(kind: Foreign) -> bool:
-    """Return whether ctypes made a simple type from another for the other byte order.
+    """Return whether a simple ctypes type is the byte-swapped variant of another type.
 
-    A type of one byte is its own counterpart.
+    A type of one byte is its own variant.
     """
     orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
     native, other = orders if sys.byteorder == "little" else reversed(orders)
@@ -133,7 +134,7 @@ def _is_swapped(kind: Foreign) -> bool:
 
 
 def _same_layout(struct: Struct, kind: Foreign) -> bool:
-    """Return whether a Structure has the memory layout of `struct`."""
+    """Return whether a ctypes Structure has the same memory layout as `struct`."""
     if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
         return False
     return all(
@@ -142,7 +143,7 @@ def _same_layout(struct: Struct, kind: Foreign) -> bool:
 
 
 def _first_bit(kind: Foreign, field: Field) -> int:
-    """Return the first bit of a Structure's member; -1 if it is not a member."""
+    """Return the first bit of a Structure member; negative if there is no such member."""
     found = getattr(kind, field.name or "")
     bits = 0 if field.width is None else getattr(found, "size", 0) & 0xFFFF  # width << 16 | shift
     return 8 * int(getattr(found, "offset", -1)) + bits
@@ -174,7 +175,7 @@ def _all_fields(kind: Foreign) -> list[Foreign]:
 
 
 def _parts(kind: Foreign) -> list[Foreign]:
-    """Return the ctypes types that a type directly contains or points to."""
+    """Return the ctypes types that a type refers to directly: members, items, arguments, result."""
     own = kind.__dict__
     parts = [field[1] for field in _all_fields(kind)]
     parts += [getattr(kind, "_type_", None), own.get("_restype_"), *(own.get("_argtypes_") or ())]
@@ -195,7 +196,10 @@ def _signature(
 
 
 def _untold(argtypes: Foreign) -> int | None:
-    """Return the index of the first argtype that is not a ctypes type or converts arguments."""
+    """Return the index of the first argtype that does not determine the C type.
+
+    Such an argtype is not a ctypes type, or it converts arguments itself.
+    """
     told = [
         isinstance(one, type) and issubclass(one, _CData) and not _converts(one) for one in argtypes
     ]
@@ -205,8 +209,8 @@ def _untold(argtypes: Foreign) -> int | None:
 def _converts(kind: Foreign) -> bool:
     """Return whether a ctypes type has a Python `from_param`, in its class or metaclass.
 
-    NumPy's `ndpointer` types count only if they require Fortran order: nativecall makes their other
-    checks itself.
+    A NumPy `ndpointer` type counts only if it requires Fortran order, since nativecall implements
+    its other checks.
     """
     if type(kind.from_param) is type(ctypes.c_double.from_param):
         return False
@@ -215,7 +219,7 @@ def _converts(kind: Foreign) -> bool:
 
 
 def _argument(kind: Foreign, holder: Foreign, known: _Known) -> CType:
-    """Return the C type of one of the argtypes; an array becomes a pointer to its first element."""
+    """Return the C type of an argtype; an array becomes a pointer to its first element."""
     if issubclass(kind, ctypes.Array):
         return pointer_to(ctype_of(kind._type_, holder, known))
     return ctype_of(kind, holder, known)
@@ -235,7 +239,8 @@ def function(obj: Foreign) -> Function | None:
     name = getattr(obj, "__name__", None)
     flags = 0
     if type(obj)._flags_ & FUNCFLAG_PYTHONAPI:
-        # ctypes holds the GIL for such functions, and raises the exception that they set.
+        # ctypes holds the GIL while it calls such a function, and raises the exception that the
+        # function sets.
         flags = _lib.FLAG_NEEDS_GIL | _lib.ERRORS["python"]
     if type(obj)._flags_ & FUNCFLAG_USE_ERRNO:
         flags |= _lib.FLAG_ERRNO
@@ -267,22 +272,22 @@ def reason(obj: Foreign) -> str | None:
 
 
 def _address(obj: Foreign) -> int:
-    """Return the pointer in an object. A cast would create a reference cycle."""
+    """Return the pointer that an object stores. A cast would create a reference cycle."""
     return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
 
 
 def _check_of(obj: Foreign) -> str | None:
-    """Return the name of Python code that checks the function's results before its callers."""
+    """Return the name of the Python code to which ctypes passes the function's results, or None."""
     if hasattr(obj.restype, "_check_retval_"):
         return f"{obj.restype.__name__}._check_retval_"
     return None if getattr(obj, "errcheck", None) is None else "its errcheck"
 
 
 def own_entry(obj: Foreign) -> NativeCallable | None:
-    """Return the entry of a ctypes function pointer that nativecall made.
+    """Return the entry of a ctypes function pointer that nativecall created; None for others.
 
-    ctypes propagates the objects that a pointer keeps alive: to casts of it, and to structs and
-    arrays that it is assigned to.
+    The pointer keeps its entry alive. ctypes copies such references to casts of the pointer, and to
+    structs and arrays to which the pointer is assigned. So search all objects kept alive.
     """
     if not isinstance(obj, _CFuncPtr) or _check_of(obj) is not None:
         return None
@@ -304,7 +309,7 @@ def own_entry(obj: Foreign) -> NativeCallable | None:
 
 
 def kept(obj: Foreign) -> list[object]:
-    """Return what keeps all targets of an object's pointers alive, even after changes."""
+    """Return objects that keep all targets of an object's pointers alive, even if it changes."""
     root = obj
     while (base := _base_of(root)) is not None:
         root = base
@@ -316,19 +321,25 @@ def kept(obj: Foreign) -> list[object]:
         if type(one) is not dict:
             found.append(one)
         elif id(one) not in seen:
-            # ctypes modifies these dicts, and nests some in others.
+            # Keep the values, since ctypes modifies these dicts. It also nests dicts in others.
             seen.add(id(one))
             pending += one.values()
     return found
 
 
 def layout(obj: Foreign) -> CType | None:
-    """Return the type of a ctypes object's memory; ctypes' buffer formats omit padding."""
+    """Return the C type of a ctypes object's memory; None for other objects.
+
+    The buffer format cannot be used, since ctypes omits padding from it.
+    """
     return ctype_of(type(obj)) if issubclass(type(obj), _CData) else None
 
 
 def struct(obj: Foreign) -> FoundStruct | None:
-    """Return a Structure in its own memory, ignoring any ``__buffer__`` of its class."""
+    """Return a Structure or Union with the memory that ctypes allocated for it.
+
+    A ``__buffer__`` method of its class is ignored.
+    """
     kind = type(obj)
     if not issubclass(kind, (ctypes.Structure, ctypes.Union)) or not hasattr(kind, "_fields_"):
         return None
@@ -352,7 +363,7 @@ def pointer(obj: Foreign) -> Pointer | None:
         if isinstance(obj, ctypes.Array):
             memory = _ext.hold(obj)
             return Pointer(memory.address, pointee, memory, is_memory=True, struct=is_struct)
-        # Read these together, after all code of the user's that may run.
+        # Read the address and the kept objects together, after any user code may have run.
         taken = type(obj), _POINTER
         return Pointer(_address(obj), pointee, kept(obj), struct=is_struct, taken=taken)
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
@@ -362,7 +373,7 @@ def pointer(obj: Foreign) -> Pointer | None:
         try:
             ctypes.c_void_p.from_param(obj)
         except TypeError:
-            return None  # of a number or of text
+            return None  # the argument is a number or text
         held = obj._obj
         pointee, is_struct = _pointee(type(held))
         address = _cast(obj, ctypes.c_void_p).value or 0
@@ -375,7 +386,7 @@ def pointer(obj: Foreign) -> Pointer | None:
 
 
 def _pointee(kind: Foreign) -> tuple[CType | None, bool]:
-    """Return the pointee type, None if no C type describes it; and whether it is a struct."""
+    """Return the pointee type (None if no C type describes it) and whether it is a struct."""
     element = kind
     while issubclass(element, ctypes.Array):
         element = element._type_
@@ -391,7 +402,7 @@ def _pointee(kind: Foreign) -> tuple[CType | None, bool]:
 
 
 def _cast(obj: Foreign, kind: Foreign) -> Foreign:
-    """Call `ctypes.cast` on a valid object: its ArgumentError can only mean lack of memory."""
+    """Call `ctypes.cast` on a valid object, so an ArgumentError can only mean lack of memory."""
     try:
         return ctypes.cast(obj, kind)
     except ctypes.ArgumentError:
@@ -404,10 +415,10 @@ def to_ctypes(signature: Foreign = None) -> tuple[Foreign, Foreign]:
 
 
 def form(entry: NativeCallable) -> tuple[Foreign, ...]:
-    """Return what creates ctypes function pointers that keep their entry: the class, a class that
-    ctypes can cast, and the cast.
+    """Return what is needed to create ctypes function pointers that keep their entry alive.
 
-    Calls release the GIL if the entry requests it; otherwise they hold it.
+    That is the function pointer class, a class that ctypes can cast, and the address of the cast
+    function. Calls release the GIL if the entry requests it; otherwise they hold it.
     """
     from .ctypestype import prototype
 
@@ -419,7 +430,7 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
 
 
 class Unfit:
-    """Stand-in for a callable that ctypes cannot pass; `_as_parameter_` raises the reason."""
+    """Stand-in for a callable that ctypes cannot pass; `_as_parameter_` raises the error."""
 
     def __init__(self, callable: NativeCallable) -> None:
         self._callable = callable
@@ -440,7 +451,10 @@ class Unfit:
 def typed(
     callable: NativeCallable, kind: Foreign, _: None
 ) -> tuple[NativeCallable, tuple[Foreign, ...]]:
-    """Return the entry that a function pointer class selects, and what creates its instances."""
+    """Return the entry that a function pointer class selects, and the classes and cast for it.
+
+    The second item has the form that `form` returns.
+    """
     name = getattr(kind, "__name__", repr(kind))
     if not issubclass(kind, _CFuncPtr):
         raise TypeError(

@@ -1,13 +1,14 @@
-"""C types and cffi types, each converted to the other.
+"""Convert C types to cffi types and back.
 
     from_ffi(cffi type) -> CType or Signature
     to_ffi(CType or Signature) -> cffi type
     ffi_type(node) -> cffi type
 
-cffi types are first converted to nodes, as declarations are, so there is one mapping.
+cffi types are first converted to nodes, like declarations. So only one conversion, from nodes,
+determines C types.
 
-Types are cached in bounded caches and rebuilt after eviction. To cffi, a struct that was built
-twice is two types; nativecall accepts either for the other everywhere.
+Types are cached in bounded caches and rebuilt after eviction. If a struct is built twice, cffi has
+two types for it. nativecall accepts either type wherever the other is expected.
 """
 
 from __future__ import annotations
@@ -46,23 +47,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    # cffi's type description, and an object of such a type.
+    # FFIType is a cffi type, FFIData a cffi object.
     from .._ext import FFIData, FFIType, Foreign
     from .._types.derived import Owner
 
-BITS = "struct __nc_bits_"  # prefix of structs that stand for a bit-field
+BITS = "struct __nc_bits_"  # prefix of structs that stand in for a bit-field
 
 
-# cffi's errors for a type that it does not support: an invalid part, a layout or a function that
-# libffi lacks, a size that does not fit. All concern the type that C declares.
+# The errors that cffi raises for a type that it does not support: an invalid part, a layout or
+# function that libffi does not support, or a size that does not fit. The declared type causes all
+# of them.
 _REFUSALS = (TypeError, NotImplementedError, ValueError)
 
 
 def is_variadic(ctype: FFIType) -> bool:
-    """Return whether a cffi function pointer type ends in '...'.
+    """Return whether a cffi function type is variadic.
 
-    cffi's `ellipsis` is also true for functions that its libffi cannot call, such as those with
-    complex numbers.
+    The attribute `ellipsis` does not suffice: cffi also sets it for functions that libffi cannot
+    call, such as functions with complex numbers.
     """
     if not ctype.ellipsis:
         return False
@@ -71,15 +73,16 @@ def is_variadic(ctype: FFIType) -> bool:
 
 
 def is_whole(ctype: FFIType) -> bool:
-    """Return whether a type refers only to complete types, to no opaque struct."""
+    """Return whether a type refers only to complete types, not to an opaque struct."""
     found = reached(node_of(ctype, {}))
     return all([not isinstance(one, Record) or one.fields is not None for one in found])
 
 
 def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
-    """Return whether two names denote one struct or union.
+    """Return whether two names denote the same struct or union.
 
-    A cffi FFI may use a typedef, which `owner` may know; headers are read by the tag.
+    Types from headers are named by their tag. A cffi FFI may use a typedef instead, for which
+    `owner` may know the tag.
     """
     if one == other or one.rpartition(" ")[2] == other.rpartition(" ")[2]:
         return True
@@ -87,9 +90,10 @@ def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
 
 
 def disagreement(ctype: CType, foreign: FFIType) -> str | None:
-    """Return the name of the pointee if a cffi pointer or array points to something else.
+    """Compare the struct names in a C pointer type and in a cffi pointer or array type.
 
-    Return "" if the names agree, None if there is nothing to compare.
+    Return the expected name if the cffi type points to something else, "" if the names agree, and
+    None if there is nothing to compare.
     """
     while isinstance(ctype, (Pointer, Handle)) and foreign.kind in ("pointer", "array"):
         item = foreign.item
@@ -108,7 +112,7 @@ def disagreement(ctype: CType, foreign: FFIType) -> str | None:
 
 DEFAULT_ABI: int = _cffi_backend.FFI_DEFAULT_ABI
 
-#: cffi's names of C types, where they differ.
+#: The names of C types that cffi spells differently.
 _NAMES = {
     "unsigned": "unsigned int",
     "float _Complex": "_cffi_float_complex_t",
@@ -121,17 +125,17 @@ def scalar_of(ctype: FFIType) -> Scalar:
     code = CODES.get(_IN_C.get(ctype.cname, ctype.cname))
     if code is not None:
         return SCALARS[code]
-    # Casting -1 reveals the sign of enums, wchar_t and all typedefs of <stdint.h> alike.
+    # Casting -1 shows whether an enum, wchar_t or a typedef of <stdint.h> is signed.
     return integer(_cffi_backend.sizeof(ctype), int(_cffi_backend.cast(ctype, -1)) < 0)
 
 
 def of_c(name: str) -> Scalar:
-    """Return the platform's integer type of a C name; a header may define another one."""
+    """Return the platform's integer type with a C name; a header may define that name otherwise."""
     return scalar_of(_cffi_backend.new_primitive_type(name))
 
 
 def node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
-    """Return the node of a cffi type; `known` has the nodes of others."""
+    """Return the node of a cffi type; `known` caches the nodes of types already converted."""
     found = known.get(ctype)
     if found is None:
         found = known[ctype] = _node_of(ctype, known)
@@ -184,7 +188,7 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     """Return the C type of a cffi type; a `Signature` for a function pointer type.
 
     With an owner, pointers record the C names of the structs that they point to. Raise
-    SignatureError if no C type here fits, as for an incomplete struct or an explicitly aligned one.
+    SignatureError if no C type fits, as for an incomplete or explicitly aligned struct.
 
     Examples
     --------
@@ -204,20 +208,21 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     return Signature(function.result, function.args, function.variadic, written=ctype.cname)
 
 
-#: Held while cffi types are created: a struct created twice would be two types.
+#: Held while cffi types are created. Without the lock, two threads could create two types for one
+#: struct.
 naming = RLock()
 _nodes: Cache[str, Node] = Cache(1024)  # of C types, by `CType.named`
 _numbers = count()  # of structs
 
 
 def to_ffi(ctype: CType | Signature) -> FFIType:
-    """Return the cffi type of a C type, or of a pointer to a function of a signature.
+    """Return the cffi type of a C type; for a signature, that of its function pointers.
 
-    A type that a library declares is its own cffi type. Other structs get generated tags; all keep
-    their field names. A type that cffi cannot express has a stand-in of the same size: ``e`` is
-    `uint16_t`, ``Zg`` a struct of two `long double`, views and Python objects are `void *`. Raise
-    SignatureError if a function passes more than 16384 scalars by value, counting those of arrays
-    in structs one by one.
+    A struct or union that a library declares keeps the library's cffi type. Other structs get
+    generated tags. Both keep their field names. A type that cffi cannot express has a stand-in of
+    the same size: `uint16_t` for ``e``, a struct of two `long double` for ``Zg``, and `void *` for
+    views and Python objects. Raise SignatureError if a function passes more than 16384 scalars by
+    value. Each element of an array in a struct counts as one scalar.
 
     Examples
     --------
@@ -233,7 +238,10 @@ def to_ffi(ctype: CType | Signature) -> FFIType:
 
 
 def _node_for(ctype: Foreign) -> Node:
-    """Return the node for a C type; that of a library's type lives as long as the type."""
+    """Return the node for a C type.
+
+    The library keeps the nodes of the types that it declares; other nodes are cached.
+    """
     owner: Owner | None = getattr(ctype, "owner", None)
     declared: Node | None = None if owner is None else owner.node(ctype.name)
     if declared is not None:
@@ -278,7 +286,7 @@ def _made_for(ctype: CType) -> Node:
 
 
 def primitive(name: str, scalar: Scalar) -> FFIType | None:
-    """Return the number type with a C name; None if cffi has none."""
+    """Return cffi's number type with a C name; None if cffi has no such type."""
     if name not in CODES and name not in WIDE:
         is_whole = scalar.kind == "int" and scalar.size <= 8
         sized = f"{'' if scalar.signed else 'u'}int{8 * scalar.size}_t"
@@ -289,19 +297,23 @@ def primitive(name: str, scalar: Scalar) -> FFIType | None:
 
 
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
-    """Return a cffi pointer of a pointer type; it owns nothing, but keeps `owner` alive."""
+    """Return `address` as a cffi pointer of a pointer type.
+
+    The pointer keeps `owner` alive, but does not own the memory.
+    """
     made = _lib.ffi.cast(to_ffi(ctype), address)
     return made if owner is None else _lib.ffi.gc(made, _ext.Destructor(owner))
 
 
 # -- nodes ---------------------------------------------------------------------------------------
 #
-# cffi computes layouts itself and does not support requested alignment, unnamed members, or
-# bit-fields that share bytes in a packed struct. So every member is placed at gcc's offset
-# (nodes.py). A type that cffi does not support (complex long double, 128-bit integers, functions
-# that cannot be called) becomes bytes of the same size, or `void *`.
+# By default, cffi computes layouts itself. It does not support requested alignment, unnamed
+# members, or bit-fields that share bytes in a packed struct. So we pass it gcc's offset for every
+# member (nodes.py). A type that cffi does not support (complex long double, 128-bit integers,
+# functions that cannot be called) becomes bytes of the same size, or `void *`.
 #
-# Structs behind pointers are created along with the others, so that all pointers can be followed.
+# A type's structs behind pointers are created together with it, so that all pointers can be
+# dereferenced.
 
 
 def ffi_type(node: Node) -> FFIType:
@@ -323,7 +335,7 @@ def ffi_type(node: Node) -> FFIType:
 
 
 def _type(node: Node, pending: list[Record]) -> FFIType:
-    """Return a type with complete by-value parts; other structs that it refers to are pending."""
+    """Return a type whose by-value parts are complete; add other structs it uses to `pending`."""
     node = node.main or node
     if isinstance(node, Enumeration):
         return _enum(node)
@@ -377,7 +389,7 @@ def _enum(node: Enumeration) -> FFIType:
 
 
 def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
-    """Return a function pointer; `void *` if cffi has no type for it."""
+    """Return the type of pointers to a function; `void *` if cffi has no such type."""
     parts = (node.result, *node.args)
     if node.reason or node.is_large or any([part.kind == "unusable" for part in parts]):
         return to_ffi(VOIDPTR)
@@ -386,7 +398,7 @@ def _function(node: FunctionOf, pending: list[Record]) -> FFIType:
     try:
         return _cffi_backend.new_function_type(args, result, node.ellipsis, DEFAULT_ABI)
     except _REFUSALS:
-        return to_ffi(VOIDPTR)  # a struct by value has no size, or is not complete yet
+        return to_ffi(VOIDPTR)  # a struct passed by value has no size, or is not complete yet
 
 
 # -- structs and unions --------------------------------------------------------------------------
@@ -417,13 +429,13 @@ def _by_value(node: Node) -> Iterator[Record]:
 
 
 def _held(record: Record) -> Iterator[Record]:
-    """Yield the structs and unions that must exist before one gets its members."""
+    """Yield the structs and unions that must exist before `record` gets its members."""
     for member in record.fields or ():
         yield from _by_value(member.type)
 
 
 def _complete(record: Record, pending: list[Record]) -> None:
-    """Give a struct its members, after the structs that it contains."""
+    """Set the members of a struct, after those of the structs that it contains."""
     for one in postorder(record, _held):
         if not one.is_whole and one.fields is not None:
             _fill(one, pending)
@@ -441,7 +453,8 @@ def _fill(record: Record, pending: list[Record]) -> None:
         elif (unit := unit_of(member, record.size)) is None:
             continue
         elif member.width == 8 * unit[0].size == 8 * member.type.scalar.size:
-            # It fills its integer, and cffi cannot shift by 64 bits.
+            # The bit-field fills its integer. Pass it as an ordinary member, since cffi cannot
+            # shift by 64 bits.
             fields.append((name, _type(member.type, pending), -1, unit[1]))
         else:
             fields.append(("", _bit_field(name, member, *unit), -1, unit[1]))
@@ -470,7 +483,7 @@ def unit_of(member: Foreign, size: int) -> tuple[Scalar, int] | None:
 
 
 def _bit_field(name: str, member: Foreign, unit: Scalar, at: int) -> FFIType:
-    """Return a struct that contains only the unit, with the bit-field in it."""
+    """Return a struct of one unit that contains only the bit-field."""
     integer = to_ffi(unit)
     shift = member.first_bit - 8 * at
     made = _cffi_backend.new_struct_type(f"{BITS}{name}")

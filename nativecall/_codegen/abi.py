@@ -1,26 +1,25 @@
-"""A C function's type in LLVM IR, and the code that passes its arguments and its result.
+"""Lower C function types to LLVM IR: emit calls of C functions, and functions that C can call.
 
     lower(result, args, fixed) -> Lowering
     spell(call, fixed) -> Lowering
-                             how one signature is passed, with emitters for calls and functions
 
-LLVM IR has no C types. It passes scalars by the target's rules; the front end must lower structs,
-complex numbers and small integers. A `Lowering` spells in IR what an `ABI` (_plan/abi.py) decided
-for one signature. The ABI may be that of another machine, for code generated for it. A Lowering
-emits both directions:
+LLVM IR has no C types. LLVM passes scalars by the target's rules, but the front end must lower
+structs, complex numbers and small integers. An `ABI` (_plan/abi.py) decides how the arguments and
+the result of one signature are passed. A `Lowering` expresses that decision in IR. The ABI may
+belong to another machine, for which code is generated. A Lowering has emitters for both directions:
 
     emit_call                call a C function
     define, emit_prologue, emit_return
                              define a function that C calls
 
-The C type alone decides how the emitters represent a value (`in_memory`):
+Only the C type determines how the emitters represent a value (`in_memory`):
 
 - Numbers and pointers are IR values (`value_type`). A `bool` is an ``i8`` of 0 or 1.
-- Structs, complex numbers, a `long double` wider than `double`, and numbers without a C type are
-  pointers to memory with C's layout and alignment.
+- All other values are pointers to memory with C's layout and alignment: structs, complex numbers,
+  a `long double` wider than `double`, and numbers without a C type.
 
-Padding is never read as part of a value, and nothing outside the object is read or written. Types
-that no ABI describes raise `Unsupported`. LLVM calls memcpy to copy large structs.
+The emitted code never reads padding as part of a value, and never accesses memory outside the
+object. Types that no ABI describes raise `Unsupported`. LLVM calls memcpy to copy large structs.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _INT64: Final = ir.IntType(64)
 
 
 class _NamedFloat(ir.Type):  # type: ignore[misc]  # llvmlite has no types
-    """An LLVM floating-point type without a class in llvmlite."""
+    """An LLVM floating-point type for which llvmlite has no class."""
 
     null = "0xK00000000000000000000"
 
@@ -82,7 +81,7 @@ def value_type(ctype: CType) -> ir.Type:
 
 
 def float_type(size: int) -> ir.Type:
-    """Return the IR type of a float of 2, 4 or 8 bytes; all 2-byte formats are passed as half."""
+    """Return the IR type of a float of 2, 4 or 8 bytes; every 2-byte format is passed as half."""
     return {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}[size]
 
 
@@ -90,15 +89,15 @@ def float_type(size: int) -> ir.Type:
 class Part:
     """One IR parameter that carries `size` bytes of an object, from `offset` on.
 
-    `type` may be larger: the extra bits are zero when passed, and ignored when received.
+    `type` may be larger than `size`. The extra bits are passed as zero and ignored when received.
     """
 
     type: ir.Type
     offset: int
     size: int
 
-    # Pieces of a packed struct may be unaligned. Unaligned loads cost nothing on these machines, so
-    # all accesses claim alignment 1.
+    # Pieces of a packed struct may be unaligned. Unaligned accesses cost nothing on these machines,
+    # so every access declares alignment 1.
 
     def load(self, builder: ir.IRBuilder, memory: ir.Value) -> ir.Value:
         """Load the part of the object at `memory`."""
@@ -126,7 +125,7 @@ class Part:
 
     @property
     def elements(self) -> list[Part]:
-        """The elements of an array part."""
+        """The elements of a part whose type is an array, each as a part."""
         type, each = self.type.element, width_of(self.type.element)
         starts = range(0, self.size, each)
         return [Part(type, self.offset + at, min(each, self.size - at)) for at in starts]
@@ -136,9 +135,10 @@ class Part:
 class Spelled:
     """How one argument or the result is passed, in IR.
 
-    `how` is that of `Passing`. ``"value"`` is a single IR value. ``"pieces"`` are IR parameters or
-    results that hold parts of the object's memory. Anything else is a pointer. `attributes` are
-    those of each IR parameter, as spelled in IR.
+    `how` has the same values as `Passing.how`. ``"value"`` means a single IR value. ``"pieces"``
+    means IR parameters or results that hold parts of the object's memory. ``"stack"`` and
+    ``"reference"`` mean a pointer. `attributes` are the attributes of each IR parameter, as IR
+    text.
     """
 
     ctype: CType
@@ -160,14 +160,14 @@ class Spelled:
 
 
 def _extension(ctype: CType) -> tuple[str, ...]:
-    """Return the attribute by which the caller extends an integer to 32 bits."""
+    """Return the attribute that makes the caller extend a small integer to 32 bits."""
     if ctype.kind not in ("bool", "int") or ctype.size >= 4:
         return ()
     return ("signext",) if getattr(ctype, "signed", False) else ("zeroext",)
 
 
 def _number(piece: Piece) -> ir.Type:
-    """Return the IR type for the piece of an object in one register."""
+    """Return the IR type for the piece of an object that one register holds."""
     if piece.kind == "x87":
         return X86_FP80
     if piece.kind == "general":
@@ -184,7 +184,7 @@ def _spelled(abi: ABI, passing: Passing, argument: bool) -> Spelled:
     if how == "stack" and ctype.kind == "float" and ctype.size > 8:
         return Spelled(ctype, "pieces", (Part(X86_FP80, 0, ctype.size),))
     if how == "stack":
-        # byval is LLVM's only way to keep an object out of registers.
+        # Only byval makes LLVM pass an object on the stack while registers are free.
         place = f"byval([{ctype.size} x i8])", f"align {max(8, ctype.alignment)}"
         return Spelled(ctype, how, (), place)
     if how == "reference" and not argument:  # a hidden first argument
@@ -193,7 +193,7 @@ def _spelled(abi: ABI, passing: Passing, argument: bool) -> Spelled:
     if how != "pieces":
         return Spelled(ctype, how)
     if not abi.joined:
-        # On Windows an object is an integer of its size.
+        # On Windows, an object is passed as an integer of its size.
         kinds = [ir.IntType(8 * one.size) if abi.by_place else _number(one) for one in pieces]
         parts = [Part(kind, *one[1:]) for kind, one in zip(kinds, pieces, strict=True)]
         return Spelled(ctype, how, tuple(parts))
@@ -218,10 +218,10 @@ def lower(
 ) -> Lowering:
     """Return the lowering of a signature.
 
-    For a variadic function, `fixed` is the number of fixed arguments; the others must have promoted
-    types. `keyword` is LLVM's name of the calling convention, empty for the target's C convention.
-    Raises `Unsupported` for types that the ABI does not describe, and for too many arguments or
-    bytes.
+    For a variadic function, `fixed` is the number of fixed arguments; the variadic arguments must
+    have promoted types. `keyword` is LLVM's name of the calling convention; an empty one means the
+    target's C convention. Raises `Unsupported` for types that the ABI does not describe, for too
+    many arguments, and for too many bytes.
     """
     return spell(abi.place(result, args, fixed), fixed, abi, keyword)
 
@@ -229,7 +229,7 @@ def lower(
 def spell(
     call: Call, fixed: int | None = None, abi: ABI = steps.ABI, keyword: str = ""
 ) -> Lowering:
-    """Return the lowering of a call whose values are placed."""
+    """Return the lowering of a call whose arguments and result an ABI has placed already."""
     if len(call.args) > MAX_ARGUMENTS:
         raise Unsupported(
             f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
@@ -252,7 +252,7 @@ class Lowering:
 
     @property
     def function_type(self) -> ir.FunctionType:
-        """The type of the C function in IR."""
+        """The IR type of the C function."""
         passed = self.arguments if self.fixed is None else self.arguments[: self.fixed]
         parameters = [type for argument in passed for type in argument.types]
         if self.result.how == "reference":
@@ -280,9 +280,10 @@ class Lowering:
     ) -> ir.Value:
         """Emit a call of the C function at `pointer`; return its result, unless `in_memory`.
 
-        Pass an argument that is `in_memory` as a pointer to memory that the callee may own, aligned
-        to 16 if it is passed by reference. A result that is `in_memory` is stored in
-        `result_memory`. That must not overlap an argument, or memory that the callee can reach.
+        If an argument is `in_memory`, pass a pointer to memory that the callee may modify. Align
+        the memory to 16 bytes if the argument is passed by reference. A result that is `in_memory`
+        is stored in `result_memory`. This memory must not overlap an argument, or memory that the
+        callee can access otherwise.
         """
         values = [result_memory] if self.result.how == "reference" else []
         for passing, given in zip(self.arguments, arguments, strict=True):
@@ -304,11 +305,12 @@ class Lowering:
         return None
 
     def define(self, module: ir.Module, name: str, *, nest: bool = False) -> ir.Function:
-        """Add a C function of this type, without blocks, to `module`.
+        """Add a C function of this type, without basic blocks, to `module`.
 
-        With `nest`, it is entered through a stub (csrc/platform/stub.h). Its first parameter is
-        then the stub's slot, in the static chain register, which no C argument uses. Raises
-        `Unsupported` for a variadic function, since generated code takes only fixed arguments.
+        With `nest`, C enters the function through a stub (csrc/platform/stub.h). The first
+        parameter is then the stub's slot, in the static chain register, which no C argument uses.
+        Raises `Unsupported` for a variadic function, since generated functions take only fixed
+        arguments.
         """
         if self.fixed is not None:
             raise Unsupported("a variadic function can be called, not generated")
@@ -320,7 +322,7 @@ class Lowering:
         for parameter, attributes in zip(
             function.args, [("nest",)] * nest + self._parameters(), strict=True
         ):
-            # Callers extend small integers by custom; don't rely on it.
+            # Callers usually extend small integers; don't rely on it.
             kept = [text for text in attributes if text not in ("signext", "zeroext")]
             parameter.attributes = _Attributes(kept)
         if self.result.how == "value":
@@ -330,10 +332,10 @@ class Lowering:
     def emit_prologue(
         self, builder: ir.IRBuilder, function: ir.Function
     ) -> tuple[list[ir.Value], ir.Value | None]:
-        """Emit the start of a `function` created by `define`; return its arguments and memory.
+        """Emit the start of a `function` created by `define`; return (arguments, result memory).
 
-        Each argument is a value, or a pointer to memory that the function owns. The memory is where
-        the function stores a result that is `in_memory`.
+        Each argument is a value, or a pointer to memory that the function owns. If the result is
+        `in_memory`, the function must store it in the result memory; otherwise that is None.
         """
         parameters = iter(function.args)
         if len(function.args) > len(self.function_type.args):
@@ -358,7 +360,7 @@ class Lowering:
     def emit_return(
         self, builder: ir.IRBuilder, memory: ir.Value | None, value: ir.Value | None = None
     ) -> None:
-        """Emit the return of `value`, or of the prologue's memory for a result `in_memory`."""
+        """Emit the return of `value`, or of the result memory if the result is `in_memory`."""
         match self.result.how:
             case "value":
                 builder.ret(value)
@@ -371,7 +373,7 @@ class Lowering:
 
 
 class Callee:
-    """A function pointer with its type, in the form that llvmlite's `call` requires."""
+    """A function pointer and its type, in the form that llvmlite's `call` requires."""
 
     def __init__(self, pointer: ir.Value, function_type: ir.FunctionType) -> None:
         self.type = POINTER
@@ -383,7 +385,7 @@ class Callee:
 
 
 class _Attributes:
-    """Parameter attributes spelled in IR; llvmlite's own need typed pointers for ``byval``."""
+    """Parameter attributes as IR text; llvmlite's own class needs typed pointers for ``byval``."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
@@ -418,7 +420,7 @@ def width_of(type: ir.Type) -> int:
 
 
 def reserve(builder: ir.IRBuilder, size: int, alignment: int) -> ir.Value:
-    """Allocate memory in the frame, in the entry block, so that loops don't allocate repeatedly."""
+    """Emit an allocation of stack memory in the entry block, so that loops don't repeat it."""
     first = builder.function.entry_basic_block
     if builder.block is not first:
         builder = ir.IRBuilder(first)

@@ -1,16 +1,16 @@
 /* nativecall/detail/core/signaturetext.h: parses the text of a signature and writes its canonical
  * form.
  *
- * Idea:       a recursive-descent parser of the grammar (docs/abi/signatures.md), the reader, which
- *             writes the canonical form as it goes. If the text must be canonical already, the
- *             output is compared with the text instead. signaturecursor.h uses the same reader, one
- *             type at a time. The reader stores the first failure and then reads nothing more, as
- *             if the text had ended. So callers need not check after each step.
+ * Idea:       The reader is a recursive-descent parser of the grammar (docs/abi/signatures.md). It
+ *             writes the canonical form while it parses. If the text must be canonical already, the
+ *             reader compares its output with the text instead. signaturecursor.h uses the same
+ *             reader, one type at a time. After the first failure, the reader acts as if the text
+ *             had ended. So callers need not check after each step.
  *
- * Invariants: accepts the same grammar as the Python package with hint "native", and fails at the
- *             same offset. It does not accept the package's other spellings. It reads nothing
- *             beyond the given length, treats a zero byte like any other invalid character, and
- *             recurses at most NC_SIGNATURE_MAX_DEPTH levels.
+ * Invariants: The reader accepts the same grammar as the Python package with hint "native", and
+ *             fails at the same offset. It does not accept the package's other spellings. It reads
+ *             nothing beyond the given length, and recurses at most NC_SIGNATURE_MAX_DEPTH levels.
+ *             A zero byte is an invalid character like any other.
  *
  * Threads:    pure functions.
  * Errors:     NC_E_FORMAT (malformed, not canonical, or larger than the address space), with the
@@ -46,26 +46,26 @@ typedef struct {
     size_t length;    /* of text */
     int kind;         /* NC_KIND_* */
     int place;        /* NC_PLACE_* */
-    char code;        /* a scalar's letter, that of a complex number's parts, else text[0] */
-    size_t size;      /* bytes in this place: argument, result, field or element; 0 for void */
-    size_t alignment; /* bytes in this place */
-    size_t offset;    /* of a field: bytes from the start of the struct; else 0 */
-    int width;        /* bits of a bit-field; else -1 */
-    unsigned shift;   /* of a bit-field: the first bit, in its first byte */
-    size_t ndim;      /* of an array or a view; else 0 */
-    size_t count;     /* elements of an array, all dimensions; else 1 */
-    size_t item_size; /* bytes of an array's element; else 0 */
+    char code;        /* letter of a scalar or of a complex number's parts; otherwise text[0] */
+    size_t size;      /* bytes as an argument, result, field or element; 0 for void */
+    size_t alignment; /* bytes, likewise */
+    size_t offset;    /* of a field: bytes from the start of the struct; otherwise 0 */
+    int width;        /* bits of a bit-field; otherwise -1 */
+    unsigned shift;   /* of a bit-field: the position of its first bit in its first byte */
+    size_t ndim;      /* of an array or a view; otherwise 0 */
+    size_t count;     /* elements of an array, over all dimensions; otherwise 1 */
+    size_t item_size; /* bytes of an array's element; otherwise 0 */
 } NcSignatureType;
 
 /* ---- the reader ------------------------------------------------------------------------------ */
 
-#define NC_SIGNATURE_TOO_BIG ((size_t)PTRDIFF_MAX + 1) /* saturated; refused as a size */
+#define NC_SIGNATURE_TOO_BIG ((size_t)PTRDIFF_MAX + 1) /* saturated value; rejected as a size */
 
 /* Modes of the reader. */
 enum {
     NC_READ_ANY,       /* any text of the grammar */
-    NC_READ_CANONICAL, /* canonical text: the output is compared with it */
-    NC_READ_PACKED     /* the same, without the ':' after results, as in packed words */
+    NC_READ_CANONICAL, /* canonical text: the reader compares its output with the text */
+    NC_READ_PACKED     /* the same for packed words, which omit the ':' after results */
 };
 
 /* Parses a text and writes its canonical form. */
@@ -76,8 +76,8 @@ typedef struct {
     int status;     /* NC_OK, or the first failure */
     size_t fault;   /* offset of that failure */
     size_t written; /* characters of the canonical form so far */
-    size_t colons;  /* of these, the colons missing in the text */
-    char *out;      /* receives them, up to `size` */
+    size_t colons;  /* colons among these that the text omits */
+    char *out;      /* receives the canonical form, up to `size` characters */
     size_t size;    /* of `out` */
     int mode;       /* NC_READ_* */
 } NcSignatureReader;
@@ -123,8 +123,8 @@ NC_STATIC_INLINE int nc_signature_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Return the next character that is not white space; '\0' at the end, after a failure, and for a
- * zero byte, which is never valid. */
+/* Return the next character that is not white space. Return '\0' at the end of the text, after a
+ * failure, and for a zero byte, which is never valid. */
 NC_STATIC_INLINE char nc_reader_peek(NcSignatureReader *reader)
 {
     while (reader->at < reader->length && nc_signature_is_space(reader->text[reader->at])) {
@@ -190,7 +190,7 @@ NC_STATIC_INLINE size_t nc_signature_round_up(size_t offset, size_t alignment)
     return (offset + alignment - 1) & ~(alignment - 1);
 }
 
-/* The layout of a struct or union, as fields are added. */
+/* The layout of a struct or union so far. */
 typedef struct {
     size_t offset;  /* bytes before the next field */
     unsigned shift; /* plus bits, 0 to 7 */
@@ -250,7 +250,7 @@ NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
     layout->end = bits > layout->end ? bits : layout->end;
 }
 
-/* Return whether a kind is invalid in a place: what C forbids, and views except as arguments. */
+/* Return whether a kind is invalid in a place: C forbids it, or it is a view but no argument. */
 NC_STATIC int nc_signature_refuses(int place, int kind)
 {
     switch (kind) {
@@ -269,7 +269,8 @@ NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char en
 NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
                               NcSignatureType *type);
 
-/* Return whether the struct whose fields start at `from` has a field of this name before `to`. */
+/* Return whether a struct has a field of this name before offset `to`. The struct's fields start at
+ * `from`. */
 NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, size_t to,
                                   const char *name, size_t length)
 {
@@ -384,7 +385,8 @@ NC_STATIC void nc_reader_struct(NcSignatureReader *reader, int depth, int packed
     nc_reader_write(reader, '}');
 }
 
-/* Read the lengths and the element of an array, after its '('. Nested arrays become one array. */
+/* Read the lengths and the element type of an array, after its '('. Nested arrays become one array.
+ * `merged` is 1 for an inner array. */
 NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
                                NcSignatureType *type)
 {
@@ -404,7 +406,7 @@ NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
     if (nc_reader_peek(reader) != '(') {
         nc_reader_write(reader, ')');
     }
-    item.kind = NC_KIND_ARRAY; /* marks an inner array */
+    item.kind = NC_KIND_ARRAY; /* if the element is an array, it is an inner array */
     nc_reader_type(reader, NC_PLACE_ELEMENT, depth + 1, &item);
     type->item_size = item.size;
     if (item.kind == NC_KIND_ARRAY) {
@@ -513,7 +515,8 @@ NC_STATIC void nc_reader_type_after(NcSignatureReader *reader, char code, size_t
     nc_reader_fault(reader, at);
 }
 
-/* Read a type that is valid in `place`. type->kind is NC_KIND_ARRAY on entry for an inner array. */
+/* Read a type that is valid in `place`. On entry, type->kind is NC_KIND_ARRAY if an array here is
+ * an inner array. */
 NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
                               NcSignatureType *type)
 {
@@ -540,7 +543,8 @@ NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
     type->length = reader->written - written;
 }
 
-/* Read a result, a colon and arguments, up to but excluding `end` ('\0': the end of the text). */
+/* Read a result, a colon and arguments. Stop before the character `end`; if `end` is '\0', stop at
+ * the end of the text. */
 NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char end)
 {
     NcSignatureType type;
@@ -598,11 +602,11 @@ NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t 
 /* ---- the canonical form ---------------------------------------------------------------------- */
 
 /* Write the canonical form of a signature and a zero byte. White space between tokens and ":name:"
- * after fields are removed. "clLnN" are replaced by this platform's codes, and so is "g" if long
- * double is double. Leading zeros are removed, nested arrays merged, and "&v" becomes "P". The
- * result is never longer than the text, so `length + 1` bytes always suffice. Only the grammar of
- * docs/abi/signatures.md is accepted, with the same result as in the Python package. CEP 1000's
- * order ("dd)d") and C declarations, which the package also reads, are NC_E_FORMAT.
+ * after fields are removed. "clLnN" are replaced by this platform's codes. "g" is replaced, too, if
+ * long double is double. Leading zeros are removed, nested arrays are merged, and "&v" becomes "P".
+ * The result is never longer than the text, so `length + 1` bytes always suffice. Only the grammar
+ * of docs/abi/signatures.md is accepted, with the same result as in the Python package. The package
+ * also reads CEP 1000's order ("dd)d") and C declarations; both are NC_E_FORMAT here.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_FORMAT, NC_E_TOOLONG: *written is the
  * offset of the error in the text. NC_E_RANGE: `size` is too small; *written is the length needed.
