@@ -1,13 +1,14 @@
 /* csrc/callable/callable.c: the native callable: one Python object around a table of native
  * entries.
  *
- * Guarantees. A call of a single from Python costs what its trampoline costs: no lookup, no
- * dispatch. Its call table can be read without the GIL at any time (calltable.h). A failed
- * operation changes nothing. The callable owns whatever any of its entries ever pointed into until
- * it dies.
+ * Guarantees. A Python call of a single (a callable with one entry) costs no more than its
+ * trampoline: no lookup, no dispatch. A callable's call table can be read without the GIL at any
+ * time (calltable.h). A failed operation changes nothing. Until it is freed, the callable owns
+ * every object that one of its entries has ever pointed into.
  *
- * In Python this type is the base of nativecall.NativeCallable, which adds what is not
- * speed-critical. The metaclass makes that class, so it inherits the slots and their offset. */
+ * In Python this type is the base of nativecall.NativeCallable, which adds the features that are
+ * not speed-critical. The metaclass creates NativeCallable, so that class inherits the slots and
+ * their offset. */
 #include "bind.h"
 #include "foreign.h"
 #include "builtinview.h"
@@ -38,9 +39,9 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     return nc_foreign_traverse(self->more, visit, arg);
 }
 
-/* The collector clears only unreachable objects. Native callers hold a reference, so none is left.
- * Finalisers that still see the object get the error of an empty callable. The call interface and
- * its trampoline stay, because views call them. */
+/* The collector clears only unreachable objects. Native callers hold a reference, so no native
+ * caller is left. Finalisers that still see the object get the error of an empty callable. The call
+ * interface and its trampoline stay, because views call them. */
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -82,8 +83,8 @@ static void callable_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* _describe(name, doc): sets both, once, before the first view. A name of None means the
- * symbol's. */
+/* _describe(name, doc): sets name and doc once, before the first view exists. If the name is None,
+ * the symbol's name is used. */
 static PyObject *callable_describe(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -140,8 +141,8 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
                : Py_NewRef(Py_None);
 }
 
-/* _derived(cif, address, flags, owner): makes a callable of one entry that derives from this one,
- * such as an overload. It has this callable's name and doc, and not its class. */
+/* _derived(cif, address, flags, owner): derives a callable of one entry from this one, such as an
+ * overload. The result has this callable's name and doc, but not its class. */
 static PyObject *callable_derived(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -153,8 +154,9 @@ static PyObject *callable_derived(PyObject *object, PyObject *args)
                : NULL;
 }
 
-/* _set_overloads(overloads): takes a longer tuple of singles that begins with the present ones.
- * Appends the entries of the new ones; Python calls then choose among all. */
+/* _set_overloads(overloads): replaces the overloads by a longer tuple of singles that begins with
+ * the present overloads. Appends the entries of the new singles; Python calls then choose among all
+ * overloads. */
 static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -170,7 +172,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             PyTuple_GET_ITEM(parts, i) == PyTuple_GET_ITEM(overloads, i)) {
             continue;
         }
-        /* A callable that is its own part would recurse without end. */
+        /* A callable that is its own overload would recurse without end. */
         if (!nc_is_single(PyTuple_GET_ITEM(overloads, i)) ||
             PyTuple_GET_ITEM(overloads, i) == object) {
             PyErr_SetString(PyExc_TypeError, "overloads must be other callables of one entry");
@@ -205,8 +207,8 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 }
 
 /* _replace(position, address, owner, cif): points an entry to another function. `cif` has the same
- * signature, with the new function's names and promises. The old owner and interface stay, because
- * running calls use them. */
+ * signature, with the new function's names and promises. The old owner and interface stay alive,
+ * because running calls use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -224,8 +226,8 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "no entry at this position has this signature");
         return NULL;
     }
-    /* It keeps the name of its first function. The present owner comes last in the list, even
-     * None. */
+    /* The callable keeps the name of its first function. The current owner is the last in the list,
+     * even if it is None. */
     if (nc_callable_name(self) == NULL ||
         (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->cif) < 0) ||
         nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
@@ -243,7 +245,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
 
 /* ---- introspection --------------------------------------------------------------------------- */
 
-/* (cif, address, flags) of a single, read at one moment; None without entries. */
+/* (cif, address, flags) of a single, read at one moment; None for a callable without entries. */
 static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -252,12 +254,12 @@ static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
     if (cif == NULL) {
         Py_RETURN_NONE;
     }
-    /* The call interface is held, because what follows may run code that replaces the entry. */
+    /* Hold the call interface: the next calls may run code that replaces the entry. */
     return Py_BuildValue("(NNn)", Py_NewRef(cif), PyLong_FromVoidPtr(NC_SINGLE_TARGET(self)),
                          (Py_ssize_t)flags);
 }
 
-/* _trampoline_kind(): "python", "plan" or "ahead of time": how a single is called. */
+/* _trampoline_kind(): returns how a single is called: "python", "plan" or "ahead of time". */
 static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -269,8 +271,8 @@ static PyObject *callable_trampoline_kind(PyObject *object, PyObject *Py_UNUSED(
                                                                           : "ahead of time");
 }
 
-/* _unwrap(): makes a single without a view call by its plan, even if it has a trampoline or calls
- * are traced. */
+/* _unwrap(): from now on, a single is called by its plan, even if it has a trampoline or calls are
+ * traced. The single must not have a view. */
 static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -348,7 +350,7 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     if (more == NULL) {
         return -1;
     }
-    /* Drop the memo: the new hook is asked again. */
+    /* Drop cached answers of the old hook, so that the new hook is asked. */
     nc_dispatcher_release(more->dispatcher);
     more->dispatcher = NULL;
     Py_XSETREF(more->specializer, value != Py_None ? Py_XNewRef(value) : NULL);
@@ -366,14 +368,14 @@ static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
     return Py_XNewRef(self->cif != NULL ? nc_entries_only(self) : Py_None);
 }
 
-/* Rarely used, so Python code makes it. Read from the type it is this descriptor, as for functions;
- * typing.get_type_hints skips that. */
+/* Rarely used, so Python code builds the annotations. The type's attribute is this descriptor, as
+ * for functions; typing.get_type_hints skips descriptors. */
 static PyObject *callable_get_annotations(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyObject_CallMethod(object, "_annotations", NULL);
 }
 
-/* PEP 649: a function that takes a format. CPython 3.14 and later asks for it. */
+/* PEP 649: a function that takes a format. CPython 3.14 and later reads this attribute. */
 static PyObject *callable_get_annotate(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyObject_GetAttrString(object, "_annotate");
@@ -414,8 +416,8 @@ static PyGetSetDef callable_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* The rows of every native callable's type, each at its expected position. The offset in the type
- * repeats row 0. */
+/* The rows of every native callable's type, each at its expected position. The type's field for the
+ * offset repeats row 0. */
 static PyCustomSlot callable_slots[] = {
     {PYCUSTOMSLOT_NATIVECALLABLE_ID, 0, {NULL}},
     {PYCUSTOMSLOT_PACKEDCALLABLE_ID, 0, {NULL}},
@@ -492,7 +494,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     return entry != NULL && nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
 }
 
-/* It lists no entries: consumers have read the table already. */
+/* This API lists no entries, since consumers have read the table already. */
 static NcNativeApi callable_api = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, find_or_make,
                                    NULL};
 

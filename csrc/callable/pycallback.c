@@ -46,14 +46,14 @@ NC_COLD void too_deep(const NcPyCallback *self)
                  nc_pycallback_name(self));
 }
 
-/* Writes the sentinel to the result. Comes first, because later steps may free the callback. */
+/* Writes the sentinel to the result. Call this first, because later steps may free the callback. */
 NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 {
     memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
     reference_objects(self, out);
 }
 
-/* The slow path of begin(): 1, or 0 with the sentinel as the result. */
+/* The slow path of begin(). Returns 1, or 0 with the sentinel as the result. */
 static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThreadState *thread,
                          void *out)
 {
@@ -98,8 +98,8 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own,
                               void *out)
 {
-    /* The GIL's holder does not wait for a Python thread that released the GIL, so only other
-     * threads take a slot. */
+    /* The thread that holds the GIL does not wait for a Python thread that released it, so such
+     * threads take no slot. */
     int slot = own == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
@@ -110,7 +110,7 @@ NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThre
         memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
         return 0;
     }
-    nc_stub_require(call->slot, self); /* it may have been freed meanwhile */
+    nc_stub_require(call->slot, self); /* the callback may be gone */
     call->ending = acquired;
     return begin(self, call, own != NULL ? own : PyThreadState_Get(), out);
 }
@@ -191,8 +191,8 @@ static PyObject *reported_as(const NcPyCallback *self)
     return self->function != NULL ? self->function : nc_pycallback_name(self);
 }
 
-/* Sets C's errno from the exception that is set, or to EIO. Returns 1 if errno conveys the whole
- * error, and clears the exception. */
+/* Sets C's errno from the current exception, or to EIO. If errno conveys the whole error, clears
+ * the exception and returns 1. */
 NC_COLD int tell_by_errno(void)
 {
     int is_os_error = PyErr_ExceptionMatches(PyExc_OSError);
@@ -331,8 +331,8 @@ NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count
         PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", nc_pycallback_name(self));
         return NULL;
     }
-    /* Native callables may call back into here without a Python function, which would check the
-     * depth. */
+    /* Native callables may recurse into this function without calling a Python function, which
+     * would check the depth. */
     if (Py_EnterRecursiveCall(" in a callback") == 0) {
         value =
             PyObject_Vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
@@ -354,8 +354,8 @@ static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_
     if (NC_UNLIKELY(function == NULL || !Py_IS_TYPE(function, &PyFunction_Type))) {
         return call_unusual(self, args, count);
     }
-    /* The checks of PyObject_Vectorcall are unnecessary for functions, and the call's frame holds
-     * its function. */
+    /* The checks of PyObject_Vectorcall are unnecessary for functions, and the frame of the call
+     * keeps the function alive. */
     return ((PyFunctionObject *)(void *)function)
         ->vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
@@ -365,8 +365,8 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
 {
     int status = 0;
     if (self->spec->passed) {
-        /* Without a stash the callback is closed and returns no results. What C was given must live
-         * until the call that the function was passed to ends. */
+        /* Without a stash, the callback is closed and returns no results. Memory given to C must
+         * live until the end of the call to which the function was passed. */
         if (self->stash != NULL) {
             if (self->kept == NULL) {
                 self->kept = PyList_New(0);
@@ -399,7 +399,7 @@ static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void 
 static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
     if (self->spec->kept && self->spec->result->keep != NC_KEEP_CALL) {
-        if (value == Py_None) { /* frees nothing that was returned before */
+        if (value == Py_None) { /* earlier results stay alive */
             memset(out, 0, sizeof(void *));
             return 0;
         }
@@ -414,8 +414,8 @@ static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, vo
     return keep_result(self, (PyObject *)pin);
 }
 
-/* The items of `keep` that C has no references to, a new list; or NULL. `keep` has the objects of a
- * result in the order of their offsets. */
+/* Returns a new list of the items of `keep` to which C has no references, or NULL. `keep` has the
+ * objects of a result in the order of their offsets. */
 static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *result)
 {
     PyObject *rest = PyList_New(0);

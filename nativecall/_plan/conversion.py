@@ -112,13 +112,13 @@ class Conversion(
     Attributes
     ----------
     outer, inner : Call
-        The incoming call, whose block is `BLOCK`, and the outgoing one: `FRAME`.
+        The incoming call, whose block is `BLOCK`, and the outgoing call, whose block is `FRAME`.
     fixed : int or None
         The number of fixed arguments if the function is variadic.
     ops, failed : list of Op
         The ops of the call, and the ops that store a result in the block if one of them fails.
     areas : dict of int to int
-        The size of each area in the frame behind its block, by offset.
+        The size of each area in the frame, by offset. Areas follow the outgoing call's block.
     data : bytes
         Constants.
     flags : int
@@ -168,8 +168,8 @@ class Conversion(
     def changes_nothing(self) -> bool:
         """Whether callers can call the function directly.
 
-        They can if each argument is in the right register already, and the function ignores the
-        registers of any others: ``d:d`` called as ``d:dP``.
+        They can if each argument of the function is already in the right register. The function
+        ignores registers of further arguments, as when ``d:d`` is called as ``d:dP``.
         """
         if self.fixed is not None or self.outer.x87 != self.inner.x87:
             return False
@@ -191,7 +191,8 @@ def conversion(plan: nodes.Plan) -> Conversion:
     Raises
     ------
     SignatureError
-        For types that the ABI does not describe here, and for values too large for the stack.
+        For types that this platform's ABI file does not describe, and for values too large for the
+        stack.
     """
     more = [nodes.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
@@ -242,14 +243,14 @@ class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None)
     ----------
     how : {"value", "reference", "input", "output", "view", "length", "error"}
         ``"value"``: an operand's element. ``"reference"``: a pointer to a copy of the element, as
-        in Fortran. ``"input"``, ``"output"``: a pointer to the memory of an operand, C-contiguous.
-        ``"view"``: a strided view of it. ``"length"``: the length of a core dimension.
+        in Fortran. ``"input"``, ``"output"``: a pointer to the C-contiguous memory of an operand.
+        ``"view"``: a strided view of an operand. ``"length"``: the length of a core dimension.
         ``"error"``: the address of the loop's error int.
     number : int
         The number of the operand, or of the dimension.
     given : int or None
-        The input whose contents an output has before the call. Without one, the element of an
-        output is zero, and an output with dimensions is unchanged.
+        The input that is copied to an output before the call. If None, the element of an output is
+        zero, and an output with dimensions keeps its contents.
     """
 
     __slots__ = ()
@@ -404,7 +405,7 @@ class _Writer:
         self.answer = _NO_PLACE
 
     def made(self, ops: list[Op], flags: int, errors: int, tested: int, told: int) -> Conversion:
-        """Return the conversion of `ops`; ops written since then are for failures."""
+        """Return the conversion of `ops`; other ops in `self.ops` run after a failure."""
         failed = [] if ops is self.ops else self.ops
         rest = self.areas, self.data, flags, errors, tested, told
         return Conversion(self.outer, self.inner, self.fixed, ops, failed, *rest)
@@ -443,7 +444,7 @@ class _Writer:
         self.compare(code, self.taken(index), step.count, step.source, number)
 
     def test(self, errors: Convention, step: int, told: int) -> None:
-        """Fail if the function did; the caller's pointer to its error int is at `told`."""
+        """Fail if the function failed; the caller's pointer to its error int is at `told`."""
         if errors.shown_by == "nothing":
             return
         if errors.shown_by == "result":
@@ -569,7 +570,7 @@ class _Writer:
     def arguments(self, arguments: Sequence[nodes.Node], passes: bool = False) -> None:
         """Write all arguments of the function to their places.
 
-        If it `passes` on its result, it writes that to the caller's memory.
+        If `passes`, a result returned by reference is written directly to the caller's memory.
         """
         result, memory = self.inner.result, At(FRAME, 0)
         if result.how == "reference":

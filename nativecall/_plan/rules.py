@@ -1,63 +1,67 @@
 """Rules for converting one C signature to another.
 
-`convert` plans a function of the *wanted* signature that calls a function with its *own* signature.
-`bind` plans one with some arguments fixed. nodes.py defines plans. A `Draft` collects the steps and
-checks of one attempt. A rule that does not fit raises `Refused`, and the next rule starts with a
-new draft.
+Callers call by the *wanted* signature; the function has its *own*. `convert` plans the conversion
+between the two. `bind` plans a function with some arguments fixed. nodes.py defines plans. A
+`Draft` collects the steps and checks of one attempt. A rule that does not fit raises `Refused`, and
+the next rule starts with a new draft.
 
 `convert` tries these choices in order and uses the first that fits.
 
 1. The result:
 
-   - The own result converts to the wanted one.
-   - The function's last pointer argument is the wanted result; the own result is void or a status.
-   - The wanted last pointer argument receives the own result. If both results are integers, that
-     argument must point to an integer too.
+   - The function's own result converts to the wanted one.
+   - The function writes the wanted result through its last pointer argument. Its own result is void
+     or a status.
+   - The last pointer argument of the wanted signature receives the function's own result. If both
+     results are integers, that argument must point to an integer too.
    - The result becomes a status of another kind.
    - The result is dropped if void is wanted.
 
-2. A trailing `void *`, which is user data. If both sides have one, it is passed on. If one side has
-   one and its counterpart is a pointer, it is an ordinary argument. Otherwise the wanted one is
-   dropped, or the function gets NULL.
+2. User data, which is a trailing `void *`. If both sides have it, it is passed on. If only one side
+   has it and its counterpart is a pointer, it is an ordinary argument. Otherwise the caller's user
+   data is dropped, or the function gets NULL for its own.
 3. The arguments:
 
    - An array and its length, ``(T *x, n)`` or ``(n, T *x)``, become the function's view ``[1]T``.
    - Both sides have an array and its length, in different orders.
    - One side has an array: ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)``, with any integer
      type for n. The other side has n numbers of one type, or n pointers to floating-point numbers.
-     Pointers to integers do not count, since one might point to n.
+     Pointers to integers do not count, since such a pointer might point to n.
    - Each argument converts to its counterpart.
 
-   So ``d:dd`` and ``d:&d&d`` wanted as ``d:i&d`` accept an array of two numbers. The same types in
-   another order do not match.
+   So if a function ``d:dd`` or ``d:&d&d`` is wanted as ``d:i&d``, callers pass an array of two
+   numbers. The same types in another order do not match.
 
-Error conventions. `errors` selects the wanted one. By default the convention stays the same if the
-wanted result can show it. It is "nonzero" if an integer is returned beside a pointer that receives
-the result. Otherwise it is "none". A status is an integer result that a convention requires, as
-"nonzero" and "zero" do; a status of "nonzero" carries no other value.
+Error conventions. `errors` selects the wanted convention. By default, the function's convention is
+kept if the wanted result can show it. If the wanted result is an integer and a pointer argument
+receives the function's result, the default is "nonzero". Otherwise it is "none". A status is an
+integer result that a convention requires, as "nonzero" and "zero" do; a status of "nonzero" carries
+no other value.
 
-With "argument", the last argument of a signature is exempt from the rules above. If both sides have
-it, it is passed on. If only the function has it, the thunk passes an int of its own. If only the
-caller has it, the thunk stores errno or 1 there. If the wanted convention cannot report a failure
-to C, C gets NaN, 0, NULL or zeros, and Python an exception.
+With "argument", the last argument of a signature points to an error int and is exempt from the
+rules above. If both sides have this argument, it is passed on. If only the function has it, the
+thunk passes a pointer to a local int. If only the caller has it, the thunk stores errno or 1 in the
+caller's int. If the wanted convention cannot report a failure to C, C gets NaN, 0, NULL or zeros,
+and Python raises an exception.
 
 A variadic function gets further arguments after its fixed ones, with C's default promotions.
 
 Single values, in both directions:
 
 - Equal types stay the same. `T *` and `void *` convert to each other; `char *` may have any sign.
-- A wanted `void *` argument converts to the own `PyObject *`: the function declares that its user
-  data is an object (`nativecall.handle`). If the wanted signature has no objects, the GIL is taken
-  around the call.
+- A wanted `void *` argument converts to a `PyObject *` argument of the function, which declares
+  that its user data is an object (`nativecall.handle`). If the wanted signature has no objects, the
+  GIL is taken around the call.
 - A number converts to another type if every value fits. Otherwise the value is checked in the call:
   it must be in range, a float must have no fraction to become an integer, and an integer must
   convert to a float exactly. A float is rounded to a smaller type, but never to an infinity.
 - A real number converts to a complex one, never the reverse.
-- A wanted `T` converts to the own `T *`, a pointer to a copy; what the function writes there is
-  lost. A wanted `T *` converts to the own `T`, the value behind it. `T` may convert as well.
+- If `T` is wanted and the function takes `T *`, it gets a pointer to a copy; what it writes there
+  is lost. If `T *` is wanted and the function takes `T`, it gets the value behind the pointer. `T`
+  itself may convert as well.
 
-A pointer never converts to a pointer to another type. If the wanted declaration of a pointer has
-const, the function's own must have it too.
+A pointer never converts to a pointer to another type. If the wanted signature declares a pointer
+const, the function's own must do so too.
 """
 
 from __future__ import annotations
@@ -112,7 +116,7 @@ class Refused(Exception):
 def _number(source: Scalar, target: Scalar) -> str:
     """Return how a number converts: ``"same"``, ``"widened"``, ``"exact"`` or ``"rounded"``.
 
-    The last two check the value as `Convert` describes.
+    For ``"exact"`` and ``"rounded"``, the call checks the value as `Convert` describes.
     """
     if source == target:
         return "same"
@@ -173,7 +177,7 @@ class Draft:
             )
 
     def check(self, index: int, kind: str, count: int = 0) -> None:
-        """Add a check of a wanted argument, once: that it is not NULL, or equals a count."""
+        """Check once that a wanted argument is not NULL, or that it equals a count."""
         if all([(at, self.steps[step].kind) != (index, kind) for at, step in self.checks]):
             ctype = self.outer.args[index]
             step = self.step(kind, given_text(index), ctype, ctype, count)
@@ -193,7 +197,7 @@ class Draft:
         raise Refused(no_way(source, target), advice(source, target))
 
     def argument(self, node: Argument, own: Own, subject: str) -> Node:
-        """Convert a wanted argument to one of the function's own."""
+        """Convert a wanted argument to an argument of the function."""
         source, target = node.type, own.type
         if source == VOIDPTR and target.kind == "object":
             return node  # user data that is a `nativecall.handle`
@@ -290,7 +294,7 @@ def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> 
 def _refuse_another_order(
     own: Sequence[Own], given: Sequence[Argument], nodes: Sequence[Node]
 ) -> None:
-    """Refuse false counterparts: an array passed as a number and a number as an array."""
+    """Refuse to pass an array as a number if a number is also passed as an array."""
     sent = [one for node in nodes if isinstance(node, Memory) for one in node.values]
     loaded = [node for node in nodes if isinstance(_source(node), Load)]
     if not sent or not loaded:
@@ -457,7 +461,7 @@ def _arguments(
 ) -> tuple[Draft, list[Node]]:
     """Return nodes for the function's arguments `own` by rules 2 and 3.
 
-    With `paired`, user data of both sides belongs together.
+    If `paired`, user data that both sides have is passed on.
     """
     worst = Refused("", None, -3)
     choices: list[tuple[Sequence[Own], Sequence[Argument], list[Node]]] = []
@@ -499,7 +503,7 @@ def _user_data(draft: Draft, own: Own, given: Argument) -> None:
 def _promoted(
     inner: Signature, outer: Signature, given: Sequence[Argument]
 ) -> tuple[Draft, list[Node]]:
-    """Return arguments for a variadic function: its fixed ones, and further ones as promoted."""
+    """Return the arguments of a variadic function: first the fixed, then promoted ones."""
     fixed = len(inner.args)
     draft = Draft(inner, outer)
     if len(given) < fixed:
@@ -534,7 +538,7 @@ class _Ending(
 
 
 def _last_pointers(args: Sequence[Own] | Sequence[Argument], readonly: Sequence[bool]) -> list[int]:
-    """Return candidates for the last pointer to a result: the last, or the one before user data."""
+    """Return where a pointer to a result may be: the last argument, or the one before user data."""
     has_user_data = bool(args) and args[-1].type.kind == "voidptr"
     places = range(len(args) - 1, max(len(args) - 2 - has_user_data, -1), -1)
     return [at for at in places if isinstance(args[at].type, Pointer) and not readonly[at]]
@@ -543,7 +547,7 @@ def _last_pointers(args: Sequence[Own] | Sequence[Argument], readonly: Sequence[
 def _endings(
     inner: Signature, before: Convention, outer: Signature, errors: Convention | None
 ) -> tuple[list[_Ending], Refused | None]:
-    """Return the choices of rule 1 in order, and the first reason for excluding one."""
+    """Return the choices of rule 1 in order, and the first reason for excluding a choice."""
     none = CONVENTIONS["none"]
     known = before  # the default for the wanted function
     if before.hidden and errors is None:
@@ -691,7 +695,7 @@ def convert(
     outer: Signature,
     errors: str | None = None,
 ) -> Plan:
-    """Plan calls of a function of signature `inner` as one of signature `outer`.
+    """Plan calls of a function of signature `inner` by callers that use signature `outer`.
 
     `flags` are those of the function's entry; `errors` is the wanted error convention. If no rule
     fits, raise SignatureError, which names the argument that does not fit and what would work.
@@ -733,7 +737,7 @@ def convert(
 
 
 def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
-    """Plan a function of the arguments that are not `bound`; bound values lie in the Thunk."""
+    """Plan a function that takes the arguments that are not `bound`; a Thunk stores the others."""
     nodes: list[Node] = []
     left: list[int] = []
     offset = HEADER
