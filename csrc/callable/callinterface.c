@@ -1,9 +1,10 @@
 /* csrc/callable/callinterface.c: the call interface: everything about a signature that does not
  * depend on a function.
  *
- * Callables share one if their types, names, policies, read-only and hidden arguments are equal
- * (nativecall/_values/callinterface.py caches them). Fields that Python code computes later, such
- * as pointer_type, layouts and passed, are set once, with the GIL. Nothing else changes. */
+ * Callables share a call interface if their types, names, policies, read-only and hidden arguments
+ * are equal (nativecall/_values/callinterface.py caches call interfaces). Python code computes some
+ * fields later, such as pointer_type, layouts and passed; these are set once, with the GIL. All
+ * other fields are constant. */
 #include "callinterface.h"
 
 #include "core/core.h"
@@ -15,9 +16,9 @@
 #include <assert.h>
 #include <structmember.h>
 
-/* The collector tracks a call interface only if its policies may hold a user's function, which may
- * refer back to a callable that has the call interface. That callable or function is what the
- * collector clears. */
+/* The collector tracks a call interface only if its policies may hold a user's function, since that
+ * function may refer back to a callable with this call interface. To break such a cycle, the
+ * collector clears the callable or the function. */
 static int callinterface_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcCallInterface *)(void *)object)->policies);
@@ -84,7 +85,7 @@ static int pack(NcCallInterface *self, const char *text, size_t length)
     return 0;
 }
 
-/* How buffers are taken for elements with this letter; `export` has the flags for reading. */
+/* How to export buffers for elements with this letter. `export` contains the flags for reading. */
 static NcExport export_of(char pointee, size_t count, size_t alignment, int promised, int export)
 {
     NcExport found = {0, 0, alignment - 1, '\0'};
@@ -92,13 +93,13 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
     size_t least = 0;
     if (count == 0 && nc_scalar_layout(pointee, &size, &least) != NC_KIND_VOID) {
         found.size = (Py_ssize_t)size;
-        /* NumPy's formats: its 64-bit integers are long where long has 64 bits. */
+        /* Formats as NumPy writes them: a 64-bit integer is a long where long has 64 bits. */
         found.format = sizeof(long) != 8 ? pointee
                        : pointee == 'q'  ? 'l'
                        : pointee == 'Q'  ? 'L'
                                          : pointee;
     }
-    /* Text may come as bytes, which are read-only. */
+    /* A writable text may still be passed as bytes, whose buffers are read-only: no flags. */
     if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {
         found.flags = promised ? export : export | PyBUF_WRITABLE;
     }
@@ -106,7 +107,7 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
 }
 
 /* Sets an argument from (letter, letter of the elements or "", size, count, alignment, read-only,
- * letter of its text or ""). */
+ * letter of the text or ""). */
 static int describe_argument(NcArgument *self, PyObject *parts, int export)
 {
     int code;
@@ -130,7 +131,7 @@ static int describe_argument(NcArgument *self, PyObject *parts, int export)
     return 0;
 }
 
-/* Sets the out-parameters from tuples of the members of NcOut. */
+/* Sets the out-parameters, each from a tuple of the members of an NcOut. */
 static int describe_outs(NcCallInterface *self, PyObject *outs)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(outs);
@@ -170,7 +171,7 @@ static int compare(const void *shape, const void *trampoline)
     return strcmp((const char *)shape, ((const NcTrampoline *)trampoline)->shape);
 }
 
-/* The trampoline for the shape, such as "d:dP"; or NULL. */
+/* The trampoline for the call interface's shape, such as "d:dP", or NULL. */
 static const NcTrampoline *find_trampoline(const NcCallInterface *self)
 {
     char shape[NC_LONGEST_SHAPE + 1] = {self->arguments[self->nargs].code, ':'};
@@ -185,7 +186,7 @@ static const NcTrampoline *find_trampoline(const NcCallInterface *self)
                                          sizeof(NcTrampoline), compare);
 }
 
-/* The export flags for a memory layout. Each argument adds PyBUF_WRITABLE if C writes to it. */
+/* The export flags for a memory layout. An argument that C writes to adds PyBUF_WRITABLE. */
 static int export_in(char order)
 {
     int contiguous = order == 'C'   ? PyBUF_C_CONTIGUOUS
@@ -197,8 +198,8 @@ static int export_in(char order)
 /* Makes a call interface from its parts: (signature, text, letter of the result, types, arguments,
  * names, variadic, policies, order, composed, keep, letter of the result's text or "", encoding or
  * None, fortran, out-parameters, check or None, `owns` or None, `ends` or None, index of the
- * argument that it ends, the call interface without a check or None). The last of the types is the
- * result's. */
+ * argument that the function ends, the call interface without a check or None). The last of the
+ * types is the result's type. */
 static PyObject *callinterface_new(PyObject *args)
 {
     PyObject *arguments;
@@ -266,7 +267,8 @@ fail:
 }
 
 /* callinterface(signature, hidden, policies): the call interface of a Signature. The core trusts
- * its description of memory, so that comes from the `describe` hook, not from the caller. */
+ * the description of memory in a call interface, so the `describe` hook supplies that description,
+ * not the caller. */
 PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);
@@ -277,15 +279,15 @@ PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- call interfaces by texts ---------------------------------------------------------------- */
 
-/* A cache by texts of signatures as written. All are dropped when it is full. */
+/* A cache of call interfaces by the text of the signature as written. A full cache is cleared. */
 enum { MOST_TEXTS = 2048 };
-static PyObject *texts; /* dict of call interfaces; NULL before the first */
+static PyObject *texts; /* a dict; NULL before the first use */
 
 /* Cache miss: parses the signature. */
 NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 {
     PyObject *found = PyObject_CallOneArg(nc_hooks.cif_of, signature);
-    /* A subclass of str may override __eq__ and __hash__, so it is not used as a key. */
+    /* Instances of subclasses of str, which may override __eq__ and __hash__, are not cached. */
     if (found != NULL && PyUnicode_CheckExact(signature) &&
         nc_dict_put(&texts, MOST_TEXTS, signature, found) < 0) {
         Py_CLEAR(found);

@@ -1,9 +1,9 @@
 /* csrc/callable/cffimemory.c: allocates memory of a C type with cffi, as `lib.new` does.
  *
- * Python code (nativecall/_library/memory.py) makes one row for each type, which says how
- * initialisers become what cffi takes. It also converts unusual values, and raises the errors.
- * Objects that pointers in the memory refer to are kept in the memory's own block, where the
- * collector sees them.
+ * Python code (nativecall/_library/memory.py) makes one row for each type. The row describes how to
+ * convert initialisers to values that cffi accepts. Python code also converts unusual values, and
+ * raises the errors. The objects that pointers in the memory refer to are kept in the same block as
+ * the memory, where the collector sees them.
  *
  * Threads: everything here needs the GIL. */
 #include "pycallback.h"
@@ -21,12 +21,12 @@
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-/* How values become pointers of a type, a list:
+/* A slot: how to convert values to pointers of a type. A list of
  *   TYPE      cffi's type
  *   CIF       a call interface with such an argument; None until Python code has seen a value
  *   KIND      "c" to copy bytes, "f" for functions, else "*"
  *   CALLBACK  the CallbackSpec for Python functions, or None
- *   CONVERT   convert(value, list, who), which takes any value */
+ *   CONVERT   convert(value, list, who), which accepts any value */
 enum { TYPE, CIF, KIND, CALLBACK, CONVERT, SLOT };
 
 #define PART(slot, number) PyList_GET_ITEM(slot, number)
@@ -41,8 +41,8 @@ static int has_items(Py_ssize_t count, Py_ssize_t wanted)
     return count == wanted;
 }
 
-/* Sets the address for a value, and returns a new reference to an object that keeps the memory
- * alive. Returns NULL, perhaps with an exception, if Python code must convert the value. */
+/* Sets *address for a value. Returns a new reference to an object that keeps the memory at that
+ * address alive. Returns NULL, perhaps with an exception, if Python code must convert the value. */
 static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
 {
     const NcCallInterface *cif = (const NcCallInterface *)(const void *)PART(slot, CIF);
@@ -92,8 +92,8 @@ static int is_refused(void)
     return 1;
 }
 
-/* cffi's pointer for a value; appends what keeps it alive to the list. Returns NULL, perhaps with
- * an exception, if Python code must convert the value. */
+/* Returns cffi's pointer for a value. Appends the object that keeps the memory alive to the list.
+ * Returns NULL, perhaps with an exception, if Python code must convert the value. */
 static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list)
 {
     void *address = NULL;
@@ -108,7 +108,7 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
     return made;
 }
 
-/* convert_pointer(slot, value, list): the same; returns None if Python code must convert the
+/* convert_pointer(slot, value, list): as above, but returns None if Python code must convert the
  * value. */
 PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -125,14 +125,14 @@ PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- initialisers ---------------------------------------------------------------------------- */
 
-/* How initialisers of a type with pointers become what cffi takes. For a pointer: the slot. For an
- * array: a tuple of the item's. For a struct: (names of members by position, ((name, how),
- * ...)). */
+/* `how` describes the conversion of initialisers of a type with pointers to values that cffi
+ * accepts. For a pointer: the slot. For an array: a tuple of the item's `how`. For a struct: (names
+ * of members by position, ((name, how), ...)). */
 
 static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who);
 
-/* Converts a value to what cffi takes. For messages the value is `key` of `who`, or `who` itself if
- * key is NULL. Returns the value itself if Python code must convert the whole struct or array. */
+/* Converts a value to one that cffi accepts. Messages call the value `key` of `who`, or `who` if
+ * `key` is NULL. Returns the value itself if Python code must convert the whole struct or array. */
 static PyObject *convert(PyObject *how, PyObject *value, PyObject *list, PyObject *key,
                          PyObject *who)
 {
@@ -151,10 +151,10 @@ static PyObject *convert(PyObject *how, PyObject *value, PyObject *list, PyObjec
     return made;
 }
 
-/* Converts a list or tuple to a list. */
+/* Converts the items of a list or tuple; returns a new list. */
 static PyObject *convert_items(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
 {
-    /* Conversions run code that may change a list. */
+    /* A copy, because conversions run code that may change `init`. */
     PyObject *items =
         PyList_CheckExact(init) || PyTuple_CheckExact(init) ? PySequence_List(init) : NULL;
     if (items == NULL) {
@@ -175,8 +175,8 @@ static PyObject *convert_items(PyObject *how, PyObject *init, PyObject *list, Py
     return items;
 }
 
-/* Converts a struct's initialiser, a dict, or a list or tuple of its first members, to a new dict;
- * an array's to a list. */
+/* Converts a struct's initialiser (a dict, or a list or tuple of the first members) to a new dict.
+ * Converts an array's initialiser to a list. */
 static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
 {
     if (PyTuple_GET_SIZE(how) == 1) {
@@ -220,14 +220,14 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* How memory of a type is allocated, a tuple:
+/* A row: how to allocate memory of a type. A tuple of
  *   CTYPE     cffi's pointer or array type
  *   POINTER   cffi's type of pointers to an item
- *   IN_BLOCK  allocates memory in a block; None if the core must not use one
+ *   IN_BLOCK  allocates memory in a block; None if the core must not use blocks
  *   LENGTH    of an array; None if values determine it
  *   ELEMENTS  for an array, the call interface for buffers of its elements, and an item's size
- *   HOW       how values become what cffi takes; None if cffi takes them as they are
- *   AGAIN     again(value, list, who), for all other values and for those that cffi refuses
+ *   HOW       `how` to convert values; None if cffi accepts them unchanged
+ *   AGAIN     again(value, list, who), for all other values and for values that cffi refuses
  *   WHO       the name of the value in messages
  *   STRUCTS   the dict of a StructPointer (values/structpointer.h), or None */
 enum { CTYPE, POINTER, IN_BLOCK, LENGTH, ELEMENTS, HOW, AGAIN, WHO, STRUCTS, ROW };
@@ -238,7 +238,7 @@ static PyObject *call_two(PyObject *function, PyObject *one, PyObject *other)
     return function != NULL ? PyObject_Vectorcall(function, args, 2, NULL) : NULL;
 }
 
-/* Allocates memory that keeps a list alive; sets its address. */
+/* Allocates memory that keeps a list alive, and sets *address to the memory's address. */
 static PyObject *make_in_block(PyObject *row, PyObject *init, PyObject *list, void **address)
 {
     PyObject *made = call_two(ITEM(row, IN_BLOCK), ITEM(row, CTYPE), init);
@@ -254,7 +254,7 @@ static PyObject *make_in_block(PyObject *row, PyObject *init, PyObject *list, vo
 
 static PyObject *make_of(PyObject *row, PyObject *init, PyObject *list)
 {
-    static PyObject *newp; /* cffi's; NULL before the first */
+    static PyObject *newp; /* cffi's newp; NULL before the first use */
     void *address;
     return list != NULL ? make_in_block(row, init, list, &address)
                         : call_two(nc_of_cffi(&newp, "newp"), ITEM(row, CTYPE), init);
@@ -264,7 +264,7 @@ static PyObject *make_of(PyObject *row, PyObject *init, PyObject *list)
  * Python code must convert an item. */
 static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
 {
-    PyObject *items = PySequence_Tuple(init); /* conversions run code that may change a list */
+    PyObject *items = PySequence_Tuple(init); /* a copy: conversions may change `init` */
     PyObject *made = NULL;
     void **memory = NULL;
     Py_ssize_t count = items != NULL ? PyTuple_GET_SIZE(items) : 0;
@@ -287,8 +287,8 @@ static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
     return made;
 }
 
-/* Copies a buffer to a new array. Returns NULL, perhaps with an exception, if Python code must do
- * it. */
+/* Copies a buffer to a new array. Returns NULL, perhaps with an exception, if Python code must copy
+ * the buffer. */
 static PyObject *make_copy(PyObject *row, PyObject *init)
 {
     const NcCallInterface *cif =
@@ -349,8 +349,8 @@ static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
     return made;
 }
 
-/* make(row, init, who=None): allocates memory by a row; without `who`, returns what `lib.new`
- * returns. */
+/* make(row, init, who=None): allocates memory by a row. Without `who`, returns the same object as
+ * `lib.new`. */
 PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 2 || nargs > 3 || !PyTuple_CheckExact(args[0])) {
@@ -365,7 +365,7 @@ PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
         return made;
     }
     PyObject *kept = PyDict_New();
-    /* What is found in the memory keeps all of it. */
+    /* Structs that are read from the memory keep the whole memory alive. */
     if (kept == NULL || PyDict_SetItem(kept, Py_None, made) < 0) {
         Py_XDECREF(kept);
         Py_DECREF(made);
@@ -376,8 +376,8 @@ PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return made;
 }
 
-/* make_of(row, init, list): allocates memory that keeps a list alive, from an initialiser that cffi
- * takes. */
+/* make_of(row, init, list): allocates memory that keeps a list alive. cffi must accept the
+ * initialiser. */
 PyObject *nc_memory_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *row;

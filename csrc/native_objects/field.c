@@ -1,10 +1,10 @@
 /* csrc/native_objects/field.c: the descriptor of a native object's field. Python reads and writes
- * the memory that native code uses, by a load or store of the field's own width.
+ * the memory that native code uses, by a load or store of the field's width.
  *
  * Guarantees. If a value does not convert, the field is unchanged. The object's class is checked:
- * by pointer for the class itself, by one probe for others.
+ * by pointer for the class that defines the field, by one probe for other classes.
  *
- * Threads: everything here needs the GIL, which does not order accesses of native threads. */
+ * Threads: everything here needs the GIL. The GIL does not order the accesses of native threads. */
 #include "platform/functions.h"
 
 #include "atomic.h"
@@ -16,22 +16,22 @@
 typedef struct {
     PyObject_HEAD
     PyTypeObject *type; /* the class that defines the field */
-    const NcClass *cls; /* of `type`, which keeps it */
-    intptr_t offset;    /* within the class's own fields */
-    intptr_t at;        /* offset from objects of the class itself */
+    const NcClass *cls; /* of `type`, which keeps it alive */
+    intptr_t offset;    /* within the fields that the class defines */
+    intptr_t at;        /* offset from objects of exactly this class */
     size_t size;
     char letter; /* see field_new */
     char atomic; /* whether each access is one atomic operation */
-    char plain;  /* whether it is a double that is not atomic: the fast path */
+    char plain;  /* whether the field is a double and not atomic: the fast path */
     PyObject *name;
     PyObject *who;  /* "field 'x' of 'Point'", for messages */
-    PyObject *of;   /* the class of a reference, or None */
-    PyObject *load; /* or None */
+    PyObject *of;   /* the class of the objects that a reference accepts, or None */
+    PyObject *load; /* or None, as `store` */
     PyObject *store;
     PyObject *doc;
 } Field;
 
-/* The field's address in an object; NULL with TypeError. */
+/* Returns the field's address in an object, or NULL with TypeError. */
 static inline char *field_place(const Field *self, PyObject *object)
 {
     if (NC_LIKELY(Py_TYPE(object) == self->type)) {
@@ -232,8 +232,8 @@ static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *a
 
 /* ---- the descriptor -------------------------------------------------------------------------- */
 
-/* Looks up a field, and checks that it has the type that the descriptor reads, and lies within the
- * class's fields. NULL with TypeError. */
+/* Looks up a field. Checks that the field has the type that the descriptor reads, and lies within
+ * the class's fields. Returns NULL with TypeError if not. */
 static const NcField *find_field(const NcClass *cls, const char *name, char letter, size_t size)
 {
     const char *key = NULL;

@@ -1,5 +1,5 @@
-/* csrc/platform/exceptions.c: the holders of exceptions of Python functions that C code calls;
- * exceptions.h has the table. */
+/* csrc/platform/exceptions.c: holds the exceptions of Python functions that C code calls. See the
+ * table of holders in exceptions.h. */
 #include "exceptions.h"
 
 #include "gil.h"
@@ -29,11 +29,11 @@ int nc_report_taken(const void *address)
     return 1;
 }
 
-/* Reports an exception, whose reference it takes, to sys.unraisablehook with `object`. An exception
- * that is set stays. */
+/* Reports an exception to sys.unraisablehook with `object`. Steals the reference to the exception.
+ * If another exception is set, it stays set. */
 static void report(PyObject *exception, PyObject *object)
 {
-    Py_XINCREF(object); /* the hook may close the callback, which drops its function */
+    Py_XINCREF(object); /* the hook may close the callback, and so release its function */
     PyObject *raised = nc_exception_take();
     nc_exception_put(exception);
     PyErr_WriteUnraisable(object);
@@ -43,10 +43,10 @@ static void report(PyObject *exception, PyObject *object)
 
 /* ---- stashes --------------------------------------------------------------------------------- */
 
-static unsigned long long stashed; /* exceptions so far */
+static unsigned long long stashed; /* number of exceptions so far */
 
-/* Puts an exception, whose reference it takes, into a stash. If the stash is closed or has one
- * already, reports it with `object`. */
+/* Puts an exception into a stash. If the stash is closed or already has an exception, reports the
+ * new exception with `object`. Steals the reference to the exception. */
 static void put(NcStash *self, PyObject *exception, PyObject *object)
 {
     if (self->closed || self->exception != NULL) {
@@ -58,7 +58,7 @@ static void put(NcStash *self, PyObject *exception, PyObject *object)
     }
 }
 
-/* Reports an exception that no call will raise. Another one may be set meanwhile. */
+/* Reports a stash's exception that no call will raise. Another exception may be set. */
 static void stash_report(NcStash *self)
 {
     PyObject *exception = self->exception;
@@ -128,7 +128,8 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
         return value;
     }
     Py_XDECREF(value);
-    /* The call's own exception followed from the sentinel that C got. */
+    /* If the call itself also raised, the cause was the sentinel that C got: report that
+     * exception. */
     if (PyErr_Occurred()) {
         PyErr_WriteUnraisable(NULL);
     }
@@ -153,8 +154,8 @@ PyTypeObject NcStash_Type = {
 
 #define PATIENCE 2 /* seconds */
 
-/* One for each thread with an exception that may still be set. A fixed table, because allocation
- * may fail; more threads do not wait for C code at once. */
+/* A mark for each thread with an exception that may still be set. The table has a fixed size,
+ * because allocation may fail. It is large enough for the threads that wait for C code at once. */
 typedef struct {
     PyThreadState *thread; /* NULL: free */
     PyObject *exception;   /* borrowed, for comparison */
@@ -189,7 +190,8 @@ static void free_mark(Mark *mark)
     add_left(-1);
 }
 
-/* The mark of a thread, or a free one for NULL; NULL if there is none. */
+/* Returns the mark of a thread, or a free mark if `thread` is NULL. Returns NULL if there is no
+ * such mark. */
 static Mark *find_mark(const PyThreadState *thread)
 {
     for (Mark *mark = marks; mark < marks + MARKS; mark++) {
@@ -220,8 +222,8 @@ static void sweep(void)
     }
 }
 
-/* The pending call. CPython makes it between two Python instructions. The only exception that can
- * be set there is one that was left and that no caller checked for. */
+/* The pending call. CPython makes this call between two Python instructions. If an exception is set
+ * there, it was left in the thread, and no caller has checked for it. */
 static int look_here(void)
 {
     sweep();
@@ -239,10 +241,10 @@ static int look(void *Py_UNUSED(nothing))
     return look_here();
 }
 
-/* The same, in whichever thread runs Python code first. That may be another thread, while the C
- * code of the marked one runs on without the GIL. Then the call must be queued again at once:
- * nothing signals that thread's return, and the call must still be pending then. Meanwhile other
- * threads run slower, hence the time limit. */
+/* The pending call for any thread: the first thread that runs Python code makes it. That may be
+ * another thread than the marked one, whose C code still runs without the GIL. Then this call must
+ * be queued again at once. It must be pending when the marked thread returns from C, and nothing
+ * signals that return. Until then other threads run slower, hence the time limit. */
 static int look_anywhere(void *Py_UNUSED(nothing))
 {
     is_queued_anywhere = 0;
@@ -254,7 +256,8 @@ static int look_anywhere(void *Py_UNUSED(nothing))
     return raised;
 }
 
-/* Asks CPython to check: in the main thread, without a time limit, and in any thread. */
+/* Asks CPython to make both pending calls: in the main thread, without a time limit, and in any
+ * thread, with the time limit. */
 static void ask(void)
 {
     asked = time(NULL);
@@ -290,7 +293,7 @@ int nc_left_here(void)
     if (mark == NULL || mark->exception != nc_thread_exception(thread)) {
         return 0;
     }
-    ask(); /* C code may run much longer */
+    ask(); /* again, since C code may run much longer */
     return 1;
 }
 
@@ -310,8 +313,8 @@ int nc_left_raise(void)
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address)
 {
     if (!PyErr_Occurred()) {
-        /* CPython 3.11 sets no exception if it has no memory for the frame of a Python function.
-         * For other callables, PyObject_Vectorcall checks that. */
+        /* CPython 3.11 sets no exception if it cannot allocate the frame of a Python function. For
+         * other callables, PyObject_Vectorcall checks that an exception is set. */
         (void)PyErr_NoMemory();
     }
     PyObject *exception = nc_exception_take();
@@ -353,8 +356,8 @@ typedef struct {
     vectorcallfunc call;
 } Check;
 
-/* Called by ctypes as an errcheck with (result, function, arguments); returns the result. Runs with
- * an exception set, which functions of METH_FASTCALL must not. */
+/* ctypes calls this as an errcheck with (result, function, arguments). Returns the result. This is
+ * no METH_FASTCALL function, because those must not be called with an exception set. */
 static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *args, size_t nargsf,
                                   PyObject *kwnames)
 {

@@ -1,7 +1,7 @@
-/* csrc/platform/exceptions.h: takes exceptions of Python functions that C code calls to the call
- * from Python that entered C.
+/* csrc/platform/exceptions.h: propagates exceptions of Python functions that C code calls to the
+ * Python call that entered C.
  *
- * C gets a sentinel and continues. Meanwhile one of these holds the exception:
+ * C gets a sentinel and continues. Meanwhile the exception is held as follows:
  *
  *   holder        set by               when                              raised by
  *   ------------  -------------------  --------------------------------  --------------------------
@@ -14,26 +14,27 @@
  *   nothing       a report             otherwise                         not raised: goes to
  *                                                                        sys.unraisablehook
  *
- * If C code had set an exception before it called, that one is saved, and takes precedence. While
- * an exception is left in the thread, every callback returns its sentinel at once. So does a
- * function whose stash has one.
+ * If C code had set an exception before it called the function, that exception is saved, and takes
+ * precedence. While an exception is left in the thread, every callback returns its sentinel at
+ * once. A function whose stash holds an exception also returns its sentinel at once.
  *
- * Thread state. The Python call that entered C must check for the exception. Code that checks
- * PyErr_Occurred does so anyway. Trampolines test one word after every call, the number of threads
- * with such an exception (nc_is_left). They call nc_left_raise only if it is not 0. For callers
- * that check nothing, CPython itself is asked to check as soon as the thread runs Python code
+ * Thread state. The Python call that entered C must check for the exception. Callers that check
+ * PyErr_Occurred do so anyway. Trampolines test one word after every call: the number of threads
+ * with such an exception (nc_is_left). They call nc_left_raise only if that number is not 0. For
+ * callers that check nothing, CPython is asked to check as soon as the thread runs Python code
  * again.
  *
  * The object in a report is chosen by the reporting code: callable/pycallback.c,
  * nativecall/callback.h.
  *
- * Limits. Python 3.11 can be asked for the main thread only; in other threads, an exception that
- * the caller ignores is raised at a later instruction. From 3.12 on, this also happens if C code
- * runs for more than 2 seconds without the GIL after its last callback; until then other threads
- * run slower.
+ * Limits. Python 3.11 can be asked to check in the main thread only. In other threads, an exception
+ * that the caller ignores is raised at a later instruction. From 3.12 on, an ignored exception is
+ * also raised later if C code runs for more than 2 seconds without the GIL after its last callback.
+ * During these 2 seconds, other threads run slower.
  *
- * A mark records which exception was left in a thread. It is borrowed, for comparison only. Once
- * that exception is no longer set, for any reason, the mark is void, and the next check removes it.
+ * A mark records which exception was left in a thread. Its reference is borrowed, for comparison
+ * only. Once that exception is no longer set, for any reason, the mark is void. The next check
+ * removes void marks.
  *
  * Threads: everything here needs the GIL, which serializes it. */
 #ifndef NC_EXCEPTIONS_H
@@ -46,17 +47,17 @@
 
 /* ---- from a Python function to a holder ------------------------------------------------------ */
 
-/* Holds the exception of a Python function that was passed as an argument, in whichever thread it
- * ran. The call that the function was passed to raises it when C returns. Until then, neither the
- * function nor others that were passed to that call run, except destructors: functions that take
- * one pointer and return nothing. Exceptions of other threads that were running one at that moment,
- * and later exceptions, go to sys.unraisablehook. */
+/* Holds the exception of a Python function that was passed to a call as an argument. The function
+ * may have run in any thread. When C returns, that call raises the exception. Until then, no
+ * function that was passed to the call runs, except destructors: functions that take one pointer
+ * and return nothing. If other threads are running such functions at that moment, their exceptions
+ * go to sys.unraisablehook. So do later exceptions. */
 typedef struct NcStash {
     PyObject_HEAD
     PyObject *exception;      /* the first one, or NULL */
     unsigned long long order; /* sequence number in the process */
-    struct NcStash *first;    /* the first stash of the call, owned; NULL: this one, or unknown */
-    char closed;              /* 1 once the call has returned, or if there is none */
+    struct NcStash *first;    /* the first stash of the call, owned; NULL: this stash, or unknown */
+    char closed;              /* 1 once the call has returned, or if there is no call */
     char failed;              /* in the first: 1 once any of the call's stashes has had an
                                  exception */
 } NcStash;
@@ -69,39 +70,39 @@ static inline int nc_stash_call_failed(const NcStash *stash)
 
 extern PyTypeObject NcStash_Type;
 
-/* Whether Python code of this thread waits for C code to return. Makes no frame object: that fails
- * when memory is short. */
+/* Whether Python code of this thread waits for C code to return. Creates no frame object, because
+ * allocation may fail. */
 static inline int nc_is_called_from_python(void)
 {
     return PyEval_GetGlobals() != NULL;
 }
 
-/* Places the exception that is set, by the table above: in an open stash; otherwise in the thread
- * state if it `may_leave`; otherwise in a report with `object`, recorded for the C function at
- * `address`. Clears the exception. Returns a new reference to what the caller must leave in the
- * thread, or NULL if there is nothing to leave. */
+/* Handles the exception that is set, by the table above, and clears it. Puts it into an open stash,
+ * or else, if `may_leave`, returns it: a new reference, which the caller must leave in the thread.
+ * Otherwise reports it with `object`, and records the report for the C function at `address`.
+ * Returns NULL if the caller has nothing to leave. */
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address);
 
-/* Sets an exception, whose reference it takes, and marks it as left in this thread. If too many
- * threads have one, it is reported with `object`. */
+/* Sets an exception, and marks it as left in this thread. If too many threads have such an
+ * exception, reports it with `object` instead. Steals the reference to the exception. */
 void nc_exception_leave(PyObject *exception, PyObject *object);
 
-/* Sets RuntimeError, unless an exception is set: C code needs Python in a thread of another
- * interpreter (nc_is_foreign). None of our code may run there, so the exception stays set for the
- * caller of the C code. */
+/* For C code that needs Python in a thread of another interpreter (nc_is_foreign). Sets
+ * RuntimeError, unless an exception is already set. Our Python code must not run in that
+ * interpreter, so the exception stays set for the caller of the C code. */
 void nc_exception_refuse_foreign(const PyThreadState *thread);
 
-/* For native code that C called, except callbacks: leaves the exception that is set, if any, in the
- * thread state, or reports it with `object`. */
+/* For native code that C called, except callbacks. If an exception is set, leaves it in the thread
+ * state, or reports it with `object`. */
 void nc_exception_settle(PyObject *object);
 
 /* ---- reports of C functions ------------------------------------------------------------------ */
 
-/* The number of threads with a C function whose last call there ended with a report. */
+/* The number of threads in which the last call of some C function ended with a report. */
 extern Py_ssize_t nc_threads_with_reports;
 
-/* Whether the last call of the C function at `address` in this thread ended with a report that was
- * not queried yet. */
+/* Whether the last call of the C function at `address` in this thread ended with a report. Returns
+ * 1 only once for each report. */
 int nc_report_taken(const void *address);
 
 /* ---- from a holder to a call ----------------------------------------------------------------- */
@@ -114,9 +115,9 @@ void nc_stash_close(NcStash *stash, PyObject **first);
  * `value`. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);
 
-/* The number of threads with an exception that was left there. */
+/* The number of threads in which an exception was left. */
 extern uintptr_t nc_left_count;
-/* Sets a second location of that number, for generated code. */
+/* Sets a second location where that number is stored, for generated code. */
 void nc_left_mirror(void **place);
 
 static inline int nc_is_left(void)
@@ -127,12 +128,14 @@ static inline int nc_is_left(void)
 /* Whether an exception was left in this thread. */
 int nc_left_here(void);
 
-/* After a call from Python: 1 if this thread has an exception; the call then fails with it. */
+/* After a call from Python: returns 1 if an exception was left in this thread. Then the call must
+ * fail with that exception. */
 int nc_left_raise(void);
 
 /* Readies the types and adds raise_left, the errcheck of functions that we call through ctypes.
- * ctypes checks nothing after it released the GIL, and returning with an exception set is a
- * SystemError, which aborts debug builds of CPython. -1 with an exception. */
+ * ctypes does not check for an exception after a call without the GIL. If ctypes returned with an
+ * exception set, CPython would raise SystemError, or abort in a debug build. Returns -1 with an
+ * exception on failure. */
 int nc_exceptions_ready(PyObject *module);
 
 #endif

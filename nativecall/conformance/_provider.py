@@ -1,6 +1,6 @@
-"""The rules of a provider: check the memory behind the object that it offers.
+"""The rules for providers: check the entries and slots in the memory of an object.
 
-Each rule checks one object (`Provider`). A rule is absent if the object has nothing that it covers.
+Each rule checks one object (`Provider`). A rule is absent if it does not apply to the object.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Provider:
     Attributes
     ----------
     object : object
-        The object that offers them; for a built-in view, the viewed object.
+        The object that offers the entries or slots. For a built-in view, the viewed object.
     kind : type
-        The type whose slots are checked: the object itself if it is an extensible type.
+        The type whose slots are checked. If the object is an extensible type, the object itself.
     """
 
     def __init__(self, given: Foreign) -> None:
@@ -57,7 +57,7 @@ class Provider:
         return at("PyNativeCallableTable", address)
 
     def entries(self) -> list[tuple[str, int, int, int]]:
-        """Return the entries of the call table, or those that tier 2 lists."""
+        """Return the entries of the call table; without a table, the entries that tier 2 lists."""
         if self.offset:
             return _abi.entries(self.call_table())
         return self.listed()
@@ -88,7 +88,7 @@ class Provider:
         return api
 
     def listed(self) -> list[tuple[str, int, int, int]]:
-        """Return what `entry` of tier 2 lists."""
+        """Return the entries that the `entry` function of tier 2 lists."""
         api = self.api()
         if not api.entry:
             raise Absent("'entry' of the struct is NULL: it lists nothing")
@@ -106,7 +106,7 @@ rule = rules_of("provider")
 
 
 def _api_capsule(kind: type) -> object:
-    """Return the attribute's value by the rules of inheritance; None without it."""
+    """Return the value of `__nativecall_api__`, own or inherited; None if there is none."""
     for one in kind.__mro__:
         if _abi.API_ATTRIBUTE in vars(one):
             return vars(one)[_abi.API_ATTRIBUTE]
@@ -267,7 +267,7 @@ def api_struct(it: Provider) -> None:
     it.interface()
 
 
-#: Signatures that hardly any provider has.
+#: Signatures that hardly any provider offers.
 _RARE = {"v:bBhHiI", "Zg:Zg", "d:&&&&d"}
 #: Time limit for `find`, in seconds.
 _LIMIT = 10

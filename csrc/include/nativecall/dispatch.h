@@ -7,7 +7,8 @@
  *     double y;
  *     if (evaluate(obj, &y, 0.5, 3) < 0) return NULL;
  *
- * The three-way dispatch of CEP 1000, as an inline function. The first match is called:
+ * The three-way dispatch of CEP 1000, as an inline function. The first of these that applies is
+ * called:
  *
  *   1. exact      an entry with the signature "d:di"
  *   2. promoted   an entry with one of the NC_PROMOTED signatures, tried in order: "d:dd", "f:di".
@@ -16,23 +17,24 @@
  *   3. boxed      Python calls obj with the arguments converted to Python objects
  *
  * NC_DISPATCH(evaluate, double, (double, int)); omits the second way. Types are the words of
- * values.h, for up to 8 arguments. Write (nothing) for no arguments; for the result `nothing`, pass
- * NULL as the result pointer. A signature is interned when the first object with entries is called.
+ * values.h, for up to 8 arguments. Write (nothing) for no arguments. If the result type is
+ * `nothing`, pass NULL as the result pointer. A signature is interned when the first object with
+ * entries is called.
  *
  * evaluate() needs the GIL. It returns 0, or -1 with an exception. Entries that report failures or
- * ask for the GIL to be released are called boxed, which handles both. The boxed call omits the
- * argument `failure` and leaves its target unchanged. After other entries evaluate() does not check
- * for an exception, to add no cost to the call. If the function runs Python code that raises,
- * evaluate() returns 0 with the exception set: call PyErr_Occurred() once after all calls.
- * nc_call() of dynamiccall.h checks by itself.
+ * ask for the GIL to be released are called boxed, because Python calls handle both. The boxed call
+ * omits an argument of type `failure` and leaves the target of its pointer unchanged. After other
+ * entries, evaluate() does not check for an exception, which keeps the call fast. If the function
+ * runs Python code that raises, evaluate() returns 0 with the exception set. So call
+ * PyErr_Occurred() once after all calls. (nc_call() of dynamiccall.h checks by itself.)
  *
  * evaluate_nogil() is for threads that do not hold the GIL. It calls only entries that neither need
- * the GIL nor report failures. It returns NC_OK, or NC_E_GIL if there is no such entry and nothing
- * was called. It never sets an exception. It finds nothing until PyCustomSlots_Import(), or a call
- * with the GIL, has found the runtime.
+ * the GIL nor report failures. It returns NC_OK, or NC_E_GIL if obj has no such entry; then nothing
+ * was called. It never sets an exception. It finds no entries until PyCustomSlots_Import(), or a
+ * call with the GIL, has found the runtime.
  *
- * evaluate() queries objects of types with __nativecall_api__ on each call; evaluate_nogil() never
- * does. To query once, use callback.h or dynamiccall.h.
+ * If an object's type has __nativecall_api__, evaluate() queries the object on each call;
+ * evaluate_nogil() never does. To query once, use callback.h or dynamiccall.h.
  * Source: CEP 1000, "Native dispatch descriptor". */
 #ifndef NATIVECALL_DISPATCH_H
 #define NATIVECALL_DISPATCH_H
@@ -44,7 +46,7 @@
 
 NC_C_BEGIN
 
-/* Entries with these flags are skipped, with and without the GIL. */
+/* Entries with these flags are skipped: in calls with the GIL, and in calls without the GIL. */
 #define NC_DISPATCH_REFUSE (NC_ERRORS_MASK | NC_FLAG_RELEASE_GIL)
 #define NC_DISPATCH_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
 
@@ -54,8 +56,8 @@ NC_NOINLINE const PyNativeCallableEntry *nc_dispatch_entries_else(PyObject *obj)
     return NC_ABI_ENTRIES(obj);
 }
 
-/* The same, inlined for objects of the exact metatype with an offset, and for those without a
- * table. */
+/* As above, inlined for objects whose type has exactly our metatype and a table offset, and for
+ * objects without a table. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_entries(PyObject *obj)
 {
     PyTypeObject *type = Py_TYPE(obj);
@@ -104,9 +106,9 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_find(const PyNativeCallab
     return NULL;
 }
 
-/* Return 1 if a call with the GIL that found nothing should look again, 0 if not, -1 with an
- * exception. It should if the runtime was just found, or if the type has an interface, stored in
- * *api. */
+/* After a call with the GIL found no entry: return 1 if it should look again, 0 if not, or -1 with
+ * an exception. It should if the runtime was just found, or if the type has __nativecall_api__,
+ * whose interface is stored in *api. */
 NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
 {
     obj = nc_abi_behind(obj);
@@ -197,7 +199,8 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
 /* Use at file scope: name, result type, argument types. */
 #define NC_DISPATCH(name, result, words) NC_DISPATCH_PROMOTED(name, result, words, )
 
-/* A signature to promote to: the same number of arguments; `nothing` matches only `nothing`. */
+/* A signature to promote to. It must have the same number of arguments. A result `nothing` can only
+ * be promoted to `nothing`. */
 #define NC_PROMOTED(result, words)                                                                 \
     (void)sizeof(char[nc_arguments == NC_ARITY(words) && nc_gives == NC_GIVES(result) ? 1 : -1]);  \
     NC_DISPATCH_TRY(result, words)
