@@ -1,5 +1,5 @@
-/* csrc/callable/pycallbackobject.c: CallbackSpec and PyCallback, the types of pycallback.h, as
- * Python code creates and closes them. */
+/* csrc/callable/pycallbackobject.c: the Python types CallbackSpec and PyCallback, which
+ * pycallback.h declares: creating and closing their objects. */
 #include "pycallback.h"
 
 #include "call/entry.h"
@@ -18,8 +18,8 @@
 
 /* ---- callback specs -------------------------------------------------------------------------- */
 
-/* Checks that the sentinel has the result's size, and that its objects lie inside: 0, or -1 with
- * ValueError. */
+/* Checks that the sentinel has the size of the result, and that the objects lie inside the result.
+ * Returns 0, or -1 with ValueError. */
 static int check_sentinel(const NcCallbackSpec *self)
 {
     const size_t size = self->size;
@@ -45,7 +45,8 @@ static int check_sentinel(const NcCallbackSpec *self)
     return 0;
 }
 
-/* Checks that bytes are a closure plan for so many arguments: 0, or -1 with ValueError. */
+/* Checks that `planned` is a closure plan with a step for each reader. Returns 0, or -1 with
+ * ValueError. */
 static int check_plan(PyObject *planned, Py_ssize_t readers)
 {
     const size_t size = (size_t)PyBytes_GET_SIZE(planned);
@@ -137,8 +138,9 @@ static PyMemberDef callbackspec_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* No tp_clear: its fields are immutable, with two exceptions. The collector clears the cells of
- * Python functions, and C may still read what a sentinel points to. */
+/* No tp_clear: only `readers` and `keep` can be part of a cycle. The collector breaks cycles
+ * through `readers` in the cells of Python functions. `keep` must stay, since C may still read what
+ * the sentinel points to. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
     .tp_doc = "What all callbacks of a signature and of the same options share.",
@@ -202,8 +204,8 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
     return (PyObject *)nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], args[2]);
 }
 
-/* Looks up which functions argument `index` takes, and how to convert Python functions to them: 0,
- * or -1. */
+/* Looks up the signature of the functions that argument `index` takes, and how Python functions are
+ * converted. Returns 0, or -1 with an exception. */
 static int learn(const NcCallInterface *cif, Py_ssize_t index)
 {
     NcArgument *argument = &cif->arguments[index];
@@ -230,14 +232,14 @@ static int learn(const NcCallInterface *cif, Py_ssize_t index)
     return 0;
 }
 
-/* The name of a Python function, or of one bound to an object; NULL for other callables. */
+/* The name of a Python function or of a method's function; NULL for other callables. */
 static PyObject *function_name(PyObject *function)
 {
     PyObject *bound = PyMethod_Check(function) ? PyMethod_GET_FUNCTION(function) : function;
     return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
 }
 
-/* The names of a function that is passed; usually those of the last one, which are cached. */
+/* The names of a function that is passed. The names of the last such function are cached. */
 static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObject *name,
                                  Py_ssize_t index)
 {
@@ -253,7 +255,8 @@ static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObj
     return Py_NewRef(names);
 }
 
-/* Makes a callback: for one call, which gets its exceptions, or one that C stores. */
+/* Makes a callback from a Python function: either for one call, which raises the function's
+ * exceptions, or for C code that stores the pointer. */
 static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, PyObject *function,
                        PyObject *own_name, NcPointer *out)
 {
@@ -272,16 +275,16 @@ static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, P
     return out->keep != NULL ? 1 : -1;
 }
 
-/* Whether the signature is that of a comparison of two pointers. Python code handles these, since
- * the second pointer could be mistaken for user data (_callable/passing.py). */
+/* Whether a function with this signature may compare two pointers. Python code passes such
+ * functions, since the second pointer could be mistaken for user data (_callable/passing.py). */
 static int compares(const char *signature)
 {
     const char *arguments = strrchr(signature, ':');
     return signature[0] != 'v' && arguments != NULL && strcmp(arguments, ":PP") == 0;
 }
 
-/* Converts a native callable of another signature for one call: 1; 0 if Python code must do it; or
- * -1. */
+/* Converts a native callable of another signature for one call. Returns 1, 0 if Python code must do
+ * it, or -1 with an exception. */
 static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t refuse,
                           NcPointer *out)
 {
@@ -335,8 +338,8 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
     return out->keep != NULL ? 1 : -1;
 }
 
-/* The `__name__` or `__doc__` of a function, a new reference to a str. NULL, perhaps with an
- * exception, if it is missing, not a str, or has a null character. */
+/* The `__name__` or `__doc__` of a function, a new reference to a str. Returns NULL, perhaps with
+ * an exception, if it is missing, is not a str, or contains a null character. */
 static PyObject *text_of(PyObject *function, int is_doc)
 {
     const PyFunctionObject *own =
@@ -360,8 +363,8 @@ static int is_plan(PyObject *plan)
            Py_IS_TYPE(PyTuple_GET_ITEM(plan, 2), &NcCallbackSpec_Type);
 }
 
-/* Makes a Callback from (call interface, flags, CallbackSpec), without options. It takes the
- * function's name, or "function" if there is none, and its doc. */
+/* Makes a Callback from (call interface, flags, CallbackSpec), without options. The Callback gets
+ * the doc and the name of the function, or the name "function" if there is none. */
 static PyObject *make_callback(PyTypeObject *type, PyObject *plan, PyObject *signature,
                                PyObject *function)
 {
@@ -448,7 +451,7 @@ static void pycallback_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     (void)pycallback_clear(object);
     if (self->stub != NULL && nc_is_finalizing()) {
-        /* C threads may call until the process ends; they get the sentinel. */
+        /* C threads may call the stub until the process ends; they get the sentinel. */
         return;
     }
     nc_stub_free(self->stub, self->names);

@@ -12,7 +12,7 @@
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* Return 1 if an object's own elements obviously match. 0 means unknown. */
+/* Return 1 if a buffer is the object's own and its elements obviously match; 0 means unknown. */
 static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_buffer *buffer)
 {
     const char *format = buffer->format;
@@ -22,7 +22,7 @@ static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_b
            !nc_may_be_masked(Py_TYPE(value));
 }
 
-/* Use the memory of a Record, which never moves, if the argument points to its type. */
+/* Use the memory of a Record, which never moves, if the argument points to the Record's type. */
 static inline int take_record(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                               NcPointer *out)
 {
@@ -64,7 +64,8 @@ int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t
     return nc_convert_exporter(cif, name, index, value, value, out, exported);
 }
 
-/* Return whether an argument has the type of the first, by comparing texts: runs no Python code. */
+/* Return whether an argument has the same type as the first argument. Compares texts, which runs no
+ * Python code. */
 static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
 {
     int is_same = index == 0;
@@ -79,8 +80,8 @@ static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
     return is_same;
 }
 
-/* Return the address to pass for a native object as argument `index` of a method of its class: the
- * first argument, or another of the same type. Return NULL otherwise. */
+/* Return the address to pass for a native object to a method of its class. The argument must be the
+ * first one, or have the same type as the first one. Return NULL otherwise. */
 static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
     const NcClass *cls = self->more->self_class;
@@ -123,7 +124,7 @@ NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *val
     return nc_convert_exporter(self->cif, (PyObject *)self, index, value, value, out, status == 0);
 }
 
-/* Only dispatches, so that no case saves registers for another. */
+/* Only dispatches, so that no case saves registers that only another case uses. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
@@ -162,9 +163,9 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
 /* No tp_clear: C code may read pinned memory. The owners of the Pin break cycles. Before CPython
- * 3.13 memoryviews are not visited: the collector would clear one that is still exported, and
- * releasing that export reads NULL. The same holds for CPython's wrapper of such a memoryview,
- * which has no buffer of its own. These live as long as the Pin. */
+ * 3.13, memoryviews are not visited: the collector would clear a memoryview that is still exported,
+ * and releasing the export would read NULL. CPython's wrapper of such a memoryview, which has no
+ * buffer of its own, is not visited either. Both live as long as the Pin. */
 static int pin_traverse(PyObject *object, visitproc visit, void *arg)
 {
     PyObject *exporter = ((NcPin *)(void *)object)->pointer.buffer.obj;
@@ -226,8 +227,8 @@ NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index
 }
 
 /* pin(cif, name, index, value): return a Pin for argument `index` of a call interface, which must
- * be a pointer. If `index` is -1, it is the first argument, and `name` is the whole subject of
- * messages. A Pin is returned unchanged. */
+ * be a pointer. An `index` of -1 means the first argument; `name` is then the whole subject of
+ * messages. A value that is a Pin is returned unchanged. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const NcCallInterface *cif;
@@ -249,7 +250,7 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
                                           : (PyObject *)nc_pin_value(cif, name, index, value);
 }
 
-/* Return a Pin of an object's buffer, exported by its type's own function or by
+/* Return a Pin of an object's buffer. `export` is the function of the object's type, or
  * PyObject_GetBuffer. */
 static NcPin *pin_exported(PyObject *object, getbufferproc export, int flags)
 {
@@ -295,9 +296,9 @@ static PyObject *tuple_of_sizes(const intptr_t *sizes, int count)
     return made;
 }
 
-/* export(object): export its buffer, of any strides. Return (Pin, letter of the elements or "",
- * format, itemsize, shape, strides, read-only). The Pin's address is the element with all indices
- * 0. */
+/* export(object): export the object's buffer, with any strides. Return (Pin, letter of the elements
+ * or "", format, itemsize, shape, strides, read-only). The Pin's address is the element with all
+ * indices 0. */
 PyObject *nc_pin_export(PyObject *Py_UNUSED(module), PyObject *object)
 {
     if (nc_may_be_masked(Py_TYPE(object))) {
@@ -398,7 +399,8 @@ static NcStash *stash_of(const NcPointer *pointer)
     return (NcStash *)(void *)PyTuple_GET_ITEM(keep, 2);
 }
 
-/* Join a pointer's stash, or those of the Pins in its list, to the first one. */
+/* Join a pointer's stash, or the stashes of the Pins in its list, to `*first`. If `*first` is NULL,
+ * the first stash becomes `*first`. */
 static void join(const NcPointer *pointer, NcStash **first)
 {
     PyObject *keep = pointer->keep;
@@ -442,7 +444,7 @@ void nc_pointer_close(const NcPointer *pointer, PyObject **first)
 void nc_pointer_end(const NcPointer *pointer)
 {
     PyObject *none = NULL;
-    nc_pointer_close(pointer, &none); /* C has not called the function yet */
+    nc_pointer_close(pointer, &none); /* no exceptions: C has not called the function yet */
 }
 
 void nc_pins_close(PyObject *list, PyObject **first)
@@ -457,8 +459,8 @@ void nc_pins_close(PyObject *list, PyObject **first)
     }
 }
 
-/* settle(list, raised): finish a call made by Python code. `raised` is its exception or None. Raise
- * the stashed exception of a Python function among the Pins, otherwise `raised`. */
+/* settle(list, raised): finish a call made by Python code. `raised` is the exception of that call,
+ * or None. Raise the stashed exception of a Python function among the Pins, otherwise `raised`. */
 PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *list;

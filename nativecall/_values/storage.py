@@ -2,8 +2,8 @@
 
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c);
 arguments.py converts other objects to pointers. A struct accepts a Record, a tuple, a mapping, a
-struct of ctypes or cffi, or a NumPy record. It copies the bytes if the memory layouts agree,
-otherwise field by field. Structs come back as Records.
+struct of ctypes or cffi, or a NumPy record. If the memory layouts agree, its bytes are copied,
+otherwise its fields one by one. Structs come back as Records.
 
 Guarantees: a failed conversion raises TypeError, ValueError or OverflowError and keeps nothing
 alive. The message begins with what was converted: ``argument 1 of 'f'``, or ``field 'x' of argument
@@ -104,7 +104,7 @@ def replace(
     policies: Policies,
     spelled: str = "",
 ) -> None:
-    """Call `store` on scratch memory and then copy: a value that does not fit changes nothing."""
+    """Store in scratch memory, then copy, so that a value that does not fit changes nothing."""
     _, place = _scratch(ctype)
     start = int(_lib.ffi.cast("uintptr_t", place))
     store_whole(ctype, value, start, who, keep, False, policies, spelled)
@@ -144,8 +144,8 @@ def _store_struct(
             raise TypeError(f"{who} {what}; its fields are {', '.join(map(repr, places))}")
         names, values = [*given], tuple(given.values())
     elif isinstance(value, (tuple, list)):
-        # Conversions may run code that changes a list, and the iterator of a subclass may disagree
-        # with its length.
+        # Copy the items, since conversions may run code that changes a list. The iterator of a
+        # subclass may disagree with `len`.
         values = tuple(islice(value, len(names) + 1))
         if not len(values) == len(value) == len(names):
             count: object = len(values) if len(values) < len(names) else "more"
@@ -171,7 +171,8 @@ def _store_struct(
 def _spelled(struct: Struct, name: str) -> str:
     """Return the C declaration of a member that is a pointer or an array of pointers.
 
-    It omits `const`. Other members, and structs without a known declaration, give ``""``.
+    The declaration omits `const`. Return ``""`` for other members, and for structs without a known
+    declaration.
     """
     if struct.owner is None or not leads_on(struct):
         return ""
@@ -183,14 +184,14 @@ def _spelled(struct: Struct, name: str) -> str:
 
 
 def _is_given(struct: Struct, name: str, given: Mapping[str, object]) -> bool:
-    """Return whether a mapping has a field, or one of the fields inside an anonymous struct."""
+    """Return whether a mapping has a field; for an anonymous struct, any of the fields inside."""
     field = struct.members[name]
     if name in given or field.name is not None or not isinstance(field.type, Struct):
         return name in given
     return not field.type.places.keys().isdisjoint(given)
 
 
-# Bit-fields are read and written as part of the bytes that hold their bits; other bits stay.
+# A bit-field is read and written with the bytes that hold it; their other bits do not change.
 
 _changing = allocate_lock()  # held during read-modify-write on the memory or state of a Record
 
@@ -230,9 +231,10 @@ def _store_bits(field: Field, value: object, address: int, who: str) -> None:
 def copy_same_bytes(
     struct: Struct, value: object, address: int, who: str, keep: list[object]
 ) -> bool:
-    """Copy a struct from the memory of a foreign object or a NumPy record; return False if none.
+    """Copy a struct from a foreign object or a NumPy record; return False for other values.
 
-    The objects behind its pointers go to `keep`, since the struct may be reassigned later.
+    Append the objects behind the struct's pointers to `keep`, since code may assign to `value`
+    later.
     """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
@@ -279,7 +281,7 @@ def copy_same_bytes(
 
 
 def _is_named(found: foreign.Struct, struct: Struct) -> bool:
-    """Return whether a foreign struct known only by name and size has those of `struct`."""
+    """Return whether a foreign struct without known fields has the name and size of `struct`."""
     from .._cdecl.cffitype import is_same_name
 
     name, size = found.named
@@ -325,7 +327,7 @@ def store_items(
 ) -> None:
     """Write a sequence of `count` items from `address` on.
 
-    Conversions may run code that changes the sequence; never write more items.
+    Conversions may run code that changes the sequence, so never write more than `count` items.
     """
     if isinstance(value, (bytes, bytearray)) and item.text in ("b", "B"):
         if len(value) > count:
@@ -339,7 +341,7 @@ def store_items(
             value = value.tolist()  # memoryviews cannot be indexed by row
         found = len(value)
         values = iter(value)
-    except (TypeError, NotImplementedError):  # memoryviews cannot list every format
+    except (TypeError, NotImplementedError):  # `tolist` does not support every format
         raise wrong_type(who, f"a sequence of {count} items", value) from None
     if found != count:
         raise ValueError(f"{who} must have {count} items (got {found})")
@@ -398,7 +400,10 @@ def view_problem(
     strides: tuple[int, ...],
     locked: bool,
 ) -> Exception | None:
-    """Return why a buffer cannot be passed as a view; the message completes "must"."""
+    """Return the error for a buffer that cannot be passed as a view; None if it can.
+
+    The message continues a sentence that ends with "must".
+    """
     item = view.item
     if len(shape) != view.ndim:
         plural = "" if view.ndim == 1 else "s"
@@ -455,7 +460,7 @@ def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
 
 
 def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
-    """Return the bytes that C gets without a result: NaN, an integer, or else zeros."""
+    """Return the bytes that C gets if there is no result: NaN, `integer` or zeros, by type."""
     if ctype.kind in ("bool", "int"):
         return integer.to_bytes(ctype.size, sys.byteorder, signed=integer < 0)
     if ctype.kind not in ("float", "complex"):
@@ -477,7 +482,7 @@ def load(
 ) -> object:
     """Return the Python value of a `ctype` at `address`, independent of that memory.
 
-    `owned`: steal the references to Python objects in the memory, as from a result.
+    `owned`: steal the references to Python objects in the memory, as for a result.
     """
     if isinstance(ctype, Scalar):
         return _ext.load_scalar(ctype.letter, address)
@@ -514,15 +519,15 @@ _MOST_SHOWN = 16  # items of an array in its repr
 class Record(_ext.RecordBase):
     """A mutable value of a C struct or union, with its own C memory.
 
-    Calls return structs as Records, and Python functions called from C get them as Records. You can
+    Calls return structs as Records, and C passes structs to Python functions as Records. You can
     pass a Record for its struct or for a pointer to it. Read and assign fields by name or by index;
     values are checked like arguments. A nested struct or array is a view: it shares the memory and
     keeps the Record alive, so ``r.inner.x = 1`` changes ``r``. `copy.copy` of a view is
     independent. An array of `char` is text: `bytes` up to the first null character, or `str` with
     ``encoding=``.
 
-    If the name of a field is an attribute of Record, such as ``_fields`` or ``__len__``, use its
-    index.
+    If a field has the name of an attribute of Record, such as ``_fields`` or ``__len__``, access
+    the field by its index.
 
     A Record equals a Record with the same names and values, and a tuple or list of the same values.
     You can copy it, and pickle it unless it contains pointers. It exports a buffer (PEP 3118),
@@ -564,7 +569,7 @@ class Record(_ext.RecordBase):
         if not leads_on(self._layout.about.type):
             return self._layout(self._address)
         made = self._layout(0)
-        # Keep everything: the offsets of a view differ from its owner's.
+        # Keep all objects, since the offsets in a view differ from those in its owner.
         made._kept[None] = self._copy_to(made._address, self._kept)
         return made
 
@@ -627,7 +632,7 @@ class Record(_ext.RecordBase):
         return kept
 
     def _take_objects(self, owned: bool) -> None:
-        """Keep the Python objects in the memory; if `owned`, take over its references."""
+        """Keep the Python objects in the memory; if `owned`, steal the references to them."""
         for offset in self._layout.about.objects:
             word = int(_lib.ffi.cast("uintptr_t *", self._address + offset)[0])
             if word:
@@ -646,7 +651,7 @@ class Record(_ext.RecordBase):
     def _assign(
         self, index: int, ctype: CType | Field, who: str, address: int, value: object
     ) -> None:
-        """Store a value other than a number, whole or not at all. Called by the core."""
+        """Store a value that is no plain number; a failure changes nothing. Called by the core."""
         about = self._layout.about
         if isinstance(ctype, Field):
             _store_bits(ctype, value, address, who)
@@ -671,7 +676,7 @@ _layouts: Cache[tuple[str, str | None], Layout] = Cache(1024)
 
 
 def layout(ctype: Struct | Array, policies: Policies = DEFAULT) -> Layout:
-    """Return the description of a type's Records; call it to create one."""
+    """Return the Layout of a type's Records; call the Layout to create a Record."""
     key = ctype.named, policies.encoding
     return _layouts.get(key) or _layouts.keep(key, _layout(ctype, policies.encoding))
 
@@ -744,10 +749,10 @@ def _record_again(
 def out_array(
     ctype: CType, policies: Policies
 ) -> tuple[Callable[..., object], object, str, tuple[int, ...]]:
-    """Return what the core needs to create an array for an out-parameter.
+    """Return a function that creates arrays for an out-parameter, and what the core passes to it.
 
-    That is a function of shape, dtype and memory layout; then the dtype, the layout, and the shape
-    of an item (or row) of that C type.
+    The function takes a shape, a dtype and a memory layout. After it, the tuple holds the dtype,
+    the layout, and the shape of one item of the C type (empty for a scalar).
     """
     from .dtypes import dtype_of, zeros
 

@@ -1,4 +1,4 @@
-"""The rules of a consumer: compare what it finds in providers with the specification.
+"""Rules for consumers: compare what a consumer finds in providers with the specification.
 
 A consumer is a Python function `find(obj, signature, refuse)`: see docs/conformance.md.
 """
@@ -33,7 +33,7 @@ _FUTURE = 1 << 24  # a flag of a later ABI
 
 
 def _answering(it: Consumer) -> Consumer:
-    """Raise Absent if every call of the function fails."""
+    """Raise Absent if the function under test failed in every call."""
     if it.mute:
         raise Absent("no call has an answer: see the rule 'answers'")
     return it
@@ -47,12 +47,12 @@ def _reading(it: Consumer) -> Consumer:
 
 
 rule = rules_of("consumer", _answering)
-#: For rules that do not apply to a consumer of tier 2 only.
+#: For rules that do not apply to consumers that read only tier 2.
 table_rule = rules_of("consumer", _reading)
 
 
 class Consumer:
-    """The function under test, its place, and the types of the objects given to it."""
+    """The function under test, where to import it from, and the types of objects it is given."""
 
     def __init__(self, find: Find, place: str, *, only_tier2: bool = False) -> None:
         self.find = find
@@ -62,7 +62,7 @@ class Consumer:
 
     @cached_property
     def types(self) -> _hostile.Types:
-        """Created late: they need a runtime."""
+        """The types of test objects, created on first use, since they need a runtime."""
         return _hostile.Types()
 
     def found(self, obj: object, signature: str, refuse: int = 0) -> int:
@@ -79,7 +79,7 @@ class Consumer:
     def finds(
         self, what: str, obj: object, signature: str, wanted: int | None, refuse: int = 0
     ) -> None:
-        """Raise `Broken` unless the consumer finds this function."""
+        """Raise `Broken` unless the consumer finds the function `wanted`, or nothing for None."""
         about(f"in {what}, at {signature!r}")
         found = self.found(obj, signature, refuse)
         if found != (wanted or 0):

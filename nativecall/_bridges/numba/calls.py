@@ -1,7 +1,8 @@
 """Calls of C functions from jitted code: accepted arguments, the call, and raising of failures.
 
-`callables` uses this module; its types determine which function is called. Data of this process,
-such as addresses, is looked up when the code runs and never compiled in: see `constants`.
+`callables` uses this module; the types in `callables` determine which function is called. Data of
+this process, such as addresses, is never compiled in. The code looks it up when it runs (see
+`constants`).
 
 Importing this module imports Numba.
 """
@@ -100,7 +101,7 @@ def result_type(ctype: CType) -> NumbaType:
 
 
 def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
-    """Return whether code here passes an argument, without a conversion by Numba first."""
+    """Return whether this module can pass an argument that Numba has not converted."""
     match ctype:
         case CType(kind="voidptr" | "pointer") if actual == types.none:
             return True
@@ -126,14 +127,14 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
             entries = getattr(actual, "rows", ())
             return _passed(ctype, entries) is not None
         case View() if isinstance(actual, types.Array):
-            # Numba would reject a read-only array for a parameter that is only read.
+            # Numba itself rejects a read-only array, even if the function only reads it.
             same = is_item(actual.dtype, ctype.item)
             return same and actual.ndim == ctype.ndim and readonly
     return False
 
 
 def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
-    """Return the index of the entry that is passed for a function pointer."""
+    """Return the index of the entry to pass as a function pointer; None if no entry suits."""
     wanted = ctype.text[2:-1]
     for number, row in enumerate(rows):
         if row.signature.text == wanted and not row.flags & _lib.FLAG_NEEDS_GIL:
@@ -142,7 +143,7 @@ def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
 
 
 def _compiled(ctype: FunctionPointer, kind: NumbaType) -> NativeCallable | None:
-    """Return the callable that is passed for a jitted function where C takes a function pointer."""
+    """Return the callable to pass as a function pointer for a jitted function; None without one."""
     try:
         return NativeCallable(kind.dispatcher, ctype.text[2:-1])
     except SignatureError:
@@ -179,8 +180,8 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
 def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
     """Leave the jitted function with the exception that is set.
 
-    Numba's optimiser releases the references that the function holds at a raise. It recognises a
-    raise by a store of the exception.
+    At a raise, Numba's optimiser releases the references that the function holds. The optimiser
+    recognises a raise by the metadata on a store of the exception.
     """
     calls = context.call_conv
     raised = calls._get_excinfo_argument(builder.function)
@@ -203,7 +204,7 @@ class Call(Values):
     def write(
         self, function: ir.Value, kinds: Sequence[NumbaType], args: Sequence[ir.Value]
     ) -> ir.Value:
-        """Emit the call and the raising of failures; return the result as Numba has it."""
+        """Emit the call and the raising of failures; return the result as a Numba value."""
         builder, row = self.builder, self.row
         suspects = [
             (index, one, *found)
@@ -258,7 +259,7 @@ class Call(Values):
         if code is not None:
             code = builder.load(code, align=4, typ=_INT32)
         if errors.shown_by == "exception" and not needs_gil:
-            # A function that acquired the GIL to raise has released it.
+            # If the function acquired the GIL to raise an exception, it has released the GIL.
             state = self.python.gil_ensure()
         if state is not None:
             raised = self.python.err_occurred()
@@ -276,7 +277,7 @@ class Call(Values):
         return found
 
     def _look_for_left(self, core: Sequence[ir.Value]) -> None:
-        """Return early if a Python function that C called left an exception in this thread."""
+        """Emit code that raises the exception, if a Python function that C called has left one."""
         builder, (table, ask) = self.builder, core
         count = builder.load(table, align=8, typ=_WORD)
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", count, _WORD(0))):
@@ -289,7 +290,7 @@ class Call(Values):
     # -- failures --------------------------------------------------------------------------------
 
     def _look(self, result: ir.Value, returned: ir.Value, code: ir.Value) -> None:
-        """Raise the failure that a result, or the error code beside it, shows."""
+        """Raise the failure that the result or the error code indicates."""
         builder, errors = self.builder, self.row.convention
         if not errors.reaches_c:
             return
@@ -317,7 +318,7 @@ class Call(Values):
     def _raise(
         self, note: Callable[..., None], given: Sequence[tuple[NumbaType, ir.Value]]
     ) -> None:
-        """Raise the failure that `note` records; `note` gets the callable and these values."""
+        """Raise the failure that `note` records; call it with the callable and the given values."""
         builder, python, calls = self.builder, self.python, self.context.call_conv
         state = python.gil_ensure()
         noting = python.unserialize(python.serialize_object(note))
@@ -339,16 +340,16 @@ class Call(Values):
 
 
 class CallFailure(Exception):
-    """Exception type in jitted code; Python sees the exception that a call from Python raises.
+    """Exception type in jitted code; Python sees the exception that a normal call would raise.
 
-    Numba leaks the arguments of exceptions, and exceptions that are caught. So this one has no
-    arguments, and `_note_failure` stores its data.
+    Numba leaks the arguments of exceptions, and it leaks exceptions that are caught. So this
+    exception has no arguments, and `_note_failure` stores its data.
     """
 
     def __new__(  # type: ignore[misc]  # returns another exception
         cls, made: BaseException | None = None
     ) -> BaseException:
-        # Numba and CPython may instantiate it twice, the second time from the first instance.
+        # Numba and CPython may call the class twice, the second time with the first result.
         return _last.made() if made is None else made
 
 
@@ -362,12 +363,12 @@ _last = _Last()
 
 
 def _note_failure(callee: NativeCallable, flags: int, result: object, code: int) -> None:
-    """Store what a failed call returned, and the error code beside it."""
+    """Store the result and the error code of a failed call."""
     _last.made = functools.partial(_failure, callee.__name__, flags, result, code)
 
 
 def _failure(name: str, flags: int, result: object, code: int) -> BaseException:
-    """Return the exception for what a call returned, or for the code beside it."""
+    """Return the exception for the result or the error code of a call."""
     row = convention(flags)
     made = row.failure(name, None if row.needs == "pointer" else result, code)
     return SystemError(f"{name!r} did not fail") if made is None else made
@@ -391,9 +392,10 @@ def _note_refusal(
 
 
 class Constants:
-    """Words that compiled code requests when it first runs: an object, and functions of it.
+    """Words that compiled code requests when it first runs: an object and function addresses.
 
-    It pickles as a recipe. In the process that compiled it, the existing one is found.
+    A constant is pickled as a recipe. In the process that compiled the code, unpickling finds the
+    existing constant.
     """
 
     #: Constants that were requested: compiled code refers to them as long as the process lives.
@@ -419,7 +421,7 @@ class Constants:
 
 
 def _source(part: NativeCallable) -> NativeCallable:
-    """Return the callable that an entry was taken from; it knows the entry's origin."""
+    """Return the callable that an entry was taken from, which records where the entry came from."""
     owner = part._owners[-1:]
     while owner and isinstance(owner[0], NativeCallable) and holds_entry(owner[0], part.address()):
         part = owner[0]
@@ -440,7 +442,7 @@ def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> i
 
 
 class _Core:
-    """The words of the core: its symbol table, and the function that raises left exceptions."""
+    """The words of the core: its symbol table, and the function that raises the exceptions left."""
 
     words = _lib.ffi.new(
         "uintptr_t[]",
@@ -460,10 +462,10 @@ def _core_words() -> int:
 def constants(
     context: NumbaObject, builder: ir.IRBuilder, owner: object, parts: Sequence[NativeCallable]
 ) -> list[ir.Value]:
-    """Return a native callable and the functions of its entries, as pointers.
+    """Return pointers to a native callable (or its view) and to the functions of its entries.
 
-    If the entries pickle, they are referred to by name, so that the code can be cached on disk.
-    Otherwise they are addresses, and Numba is told not to cache.
+    If the entries can be pickled, the code refers to them by name and can be cached on disk.
+    Otherwise the code contains addresses, and Numba does not cache it.
     """
     made = Constants(owner, parts)
     try:
@@ -488,9 +490,9 @@ def _words(builder: ir.IRBuilder, address: ir.Value, count: int) -> list[ir.Valu
 
 
 def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core) -> ir.Value:
-    """Return the address of a constant's words. The first function that needs it calls Python.
+    """Return the address of a constant's words, which the first run requests from Python.
 
-    The call is at function entry, outside all loops. If it fails there, the words are all 0, and
+    The request is made at function entry, outside all loops. If it fails, the words are all 0, and
     the exception is raised where the constant is used.
     """
     function = _asking(context, builder.module, asked)
