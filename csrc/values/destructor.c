@@ -20,7 +20,7 @@ typedef struct {
     PyObject *owner;    /* kept alive, or NULL */
     PyObject *name;     /* str: the function's name; NULL if nothing is freed or closed */
     PyObject *function; /* frees or closes, or NULL */
-    PyObject *ended;    /* str: the name of the function that ended it; or NULL */
+    PyObject *ended;    /* str: the function that freed or closed it; or NULL */
 } NcDestructor;
 
 static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -90,8 +90,8 @@ static int look(PyObject *object, void *arg)
     return 0;
 }
 
-/* Find the referents of an ffi.gc() object. Return whether it is one. Only tp_traverse reaches its
- * destructor. */
+/* Find the referents of `pointer`. Return whether it is an ffi.gc() object. The destructor of such
+ * an object is accessible only through tp_traverse. */
 static int referents_of(PyObject *pointer, Referents *found)
 {
     *found = (Referents){NULL, NULL, 0};
@@ -103,7 +103,7 @@ static int referents_of(PyObject *pointer, Referents *found)
     return 1;
 }
 
-/* Return the Destructor of a pointer that is freed or closed, or NULL. */
+/* Return the Destructor of a pointer that must be freed or closed, or NULL. */
 static NcDestructor *destructor_of(PyObject *pointer)
 {
     Referents found;
@@ -178,7 +178,7 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
     if (referents_of(value, &found)) {
         if (found.destructor != NULL && found.destructor->name != NULL && function != Py_None &&
             found.destructor->function == NULL) {
-            /* The caller should have closed it, but never received it. */
+            /* The caller should have closed the pointer, but never received it. */
             Py_XSETREF(found.destructor->name, Py_NewRef(PyTuple_GET_ITEM(owns, 0)));
             found.destructor->function = Py_NewRef(function);
         }
@@ -193,7 +193,7 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
     return made;
 }
 
-/* Own the members of a Record, which keeps the objects. */
+/* Make the pointers in a Record own their memory. The Record keeps the new pointer objects. */
 static PyObject *record_owned(PyObject *record, PyObject *owns)
 {
     for (Py_ssize_t i = 0; i < PySequence_Size(record); i++) {
@@ -235,7 +235,7 @@ PyObject *nc_owned(PyObject *value, PyObject *owns)
     return made;
 }
 
-/* ended_by(pointer): return the name of the function that ended it, or None. */
+/* ended_by(pointer): return the name of the function that freed or closed it, or None. */
 PyObject *nc_handle_ended(PyObject *Py_UNUSED(module), PyObject *pointer)
 {
     PyObject *name = nc_ended_by(pointer);

@@ -84,7 +84,7 @@ class Entry(_Row):
     check : callable or None
         Called with the results of calls from Python; see `wrap`.
     fortran : bool
-        Whether it is called like a Fortran procedure; see `wrap`.
+        Whether the function is called like a Fortran procedure; see `wrap`.
     out : tuple
         Out-parameters, each with its `index`; see `wrap`.
     keep : str or int
@@ -182,7 +182,7 @@ _ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
 
 
 def _inherit(options: Options, known: int, supposed: bool = False) -> int:
-    """Combine the flags of the options with the target's `known` ones for options not given.
+    """Return the flags of the options; the target's `known` flags fill in for those not given.
 
     `supposed`: the target's GIL flags are only defaults.
     """
@@ -222,7 +222,7 @@ def needs_gil(signature: Signature, flags: int) -> int:
 
 
 def _means(known: Signature, wanted: Signature) -> bool:
-    """Return whether a signature is the known one, or only refines its opaque pointers."""
+    """Return whether `wanted` is the known signature, or only refines its opaque pointers."""
     if known.text == wanted.text:
         return True
     if known.variadic != wanted.variadic or len(known.args) != len(wanted.args):
@@ -249,14 +249,14 @@ def refuse_known_otherwise(wanted: Signature, found: foreign.Function) -> None:
     if found.partial is not None:
         _refuse_contradiction(wanted, found.partial)
     forms = found.forms
-    # Refuse unless the ABI passes at least one of the possible forms alike.
+    # Refuse unless the ABI passes the arguments of at least one possible form in the same way.
     if forms and all([agreement(parse(one), wanted) < Agreement.INTEGER for one in forms]):
         known = " or ".join([repr(form) for form in forms])
         raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
 
 
 def _refuse_contradiction(wanted: Signature, known: tuple[foreign.Part, ...]) -> None:
-    """Refuse a signature that differs from the known result and arguments; None is unknown."""
+    """Refuse a signature that differs from the known types; None in `known` matches any type."""
     given = (wanted.result, *wanted.args)
     if len(given) != len(known):
         count = len(known) - 1
@@ -385,7 +385,7 @@ def _a(target: object) -> str:
 
 
 def kept_for(signature: Signature, keep: str | int) -> str | int:
-    """Return how long C keeps functions passed to it; an argument by its position.
+    """Return how long C keeps functions passed to it; the name of an argument becomes a position.
 
     Raises
     ------
@@ -403,7 +403,7 @@ def kept_for(signature: Signature, keep: str | int) -> str | int:
 
 
 def without(callable: Native, policy: str, owner: object) -> Native:
-    """Return the only entry of `callable` without a policy, as a callable that keeps `owner`."""
+    """Return a callable with the only entry of `callable`, without one policy; it keeps `owner`."""
     cif, address, flags = callable._entry()
     policies = cif.policies._replace(**{policy: getattr(DEFAULT, policy)})
     return callable._derived(

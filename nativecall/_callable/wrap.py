@@ -46,9 +46,9 @@ def wrap(
         - a function pointer of ctypes or cffi (ABI or API mode)
         - a PyCapsule named by a C declaration, or a `scipy.LowLevelCallable`
         - a Numba cfunc
-        - a Numba jitted function: compiled for `signature`; without one, it has the entries that it
-          was compiled for, and compiles others on demand (`specialize`), also for arguments of a
-          call that no entry accepts
+        - a Numba jitted function, which is compiled for `signature`. Without `signature`, the
+          callable has the entries that Numba has compiled. Numba compiles others on demand
+          (`specialize`), even for a call whose arguments no entry accepts
         - another provider's callable that creates entries on demand
         - a NumPy ufunc
         - a function of Cython (`cpdef`), f2py, pybind11 or LLVM IR (see docs/foreign-callables.md)
@@ -59,13 +59,14 @@ def wrap(
         A code such as ``"d:d&f"``, a C declaration, or a signature in the style of NumPy or
         CEP 1000. You may omit it if the target records its signature; a contradiction is refused.
         **You vouch for the address and the signature**: a wrong one crashes the process. For a
-        module, the name of a function, whose fused variants become overloads; or a C declaration
-        with the name, ``"double gamma(double)"``; or any signature, with the name as `name`.
+        module, pass the name of a function, whose fused variants become overloads; or a C
+        declaration with the name, ``"double gamma(double)"``; or any signature, with the
+        function's name as `name`.
     name, doc : str, optional
         `__name__` and `__doc__`. By default, the name is that of the symbol at the address, which
         is looked up on first use.
     owner : object, optional
-        Keeps the function alive; referenced as long as the callable.
+        An object that keeps the function alive. The callable references it.
     gil : {"hold", "release", "need"}
         How calls from Python and native callers handle the GIL. ``"hold"``: calls keep it, unless
         `target` specifies otherwise. ``"release"``: calls release it, for functions that run long
@@ -75,9 +76,9 @@ def wrap(
         The error convention, by which calls from Python raise an exception (see docs/errors.md).
         ``"none"``: no failures. ``"python"``: the function sets a Python exception. ``"nonzero"``,
         ``"zero"`` and ``"null"``: the result shows a failure (`NativeFailure`). ``"errno"``: errno
-        does (`OSError`). ``"argument"``: the int behind the last argument, an ``int *``, does
-        (`NativeFailure`). It is 0 before the call and nonzero after a failure; Python does not pass
-        it.
+        shows a failure (`OSError`). ``"argument"``: the int behind the last argument, an ``int *``,
+        shows a failure (`NativeFailure`). This int is 0 before the call and nonzero after a
+        failure; calls from Python omit the argument.
     errno : bool
         Whether to save errno after each call, for `get_errno`.
     order : {"C", "F", "A"}, optional
@@ -87,7 +88,7 @@ def wrap(
     encoding : str, optional
         The encoding of text behind ``const char *``. Such results are `str` instead of `bytes`, and
         such arguments may be `str`. Python functions passed to C get `str`. Wide characters
-        (``const wchar_t *`` and the like) need it only in those functions.
+        (``const wchar_t *`` and the like) need an encoding only in such Python functions.
     check : callable, optional
         Called with each result, this callable and the tuple of its arguments. The call from Python
         returns what `check` returns, and raises its exceptions. Native callers do not run it.
@@ -101,27 +102,27 @@ def wrap(
     out : names or positions of arguments, or a mapping, optional
         Out-parameters: pointers through which the function writes results. Calls from Python omit
         them and return what was written: alone, or in a tuple after the function's own result. That
-        result is dropped if it is void, or a status that ``errors="nonzero"`` checks. The memory
-        is zero before the call; to pass an initial value, map the argument to ``"inout"``. For an
-        array, map it to the number of items or to the name of the argument with that number; the
-        result is then a NumPy array. Native callers, and callables from `bind` and `convert`, pass
-        all arguments.
+        result is dropped if it is void, or a status that ``errors="nonzero"`` checks. The memory is
+        zero before the call; to pass an initial value, map the argument to ``"inout"``. For an
+        array, map the argument to the number of items, or to the name of the argument that passes
+        this number; the result is then a NumPy array. Native callers, and callables from `bind` and
+        `convert`, pass all arguments.
     keep : str or int, optional
         How long C keeps Python functions passed as function pointers. ``"call"``, the default:
         during the call only. ``"library"``: while a `Library` or function of that file is alive.
         ``"process"``: for ever. The name or position of an argument: while the object passed for it
-        is alive. Meanwhile, equal functions share one C function, and functions returned by a kept
-        one are kept with it. If no call from Python is in progress, an exception of a kept function
-        goes to `sys.unraisablehook`.
+        is alive. Meanwhile, equal functions share one C function. A function that a kept function
+        returns is kept with the latter. If no call from Python is in progress, an exception of a
+        kept function goes to `sys.unraisablehook`.
     types : Library or its types, optional
         Declares the structs, unions, enums and typedefs that `signature` names in C. Without
-        `signature`, those in the name of a capsule.
+        `signature`, declares those in the name of a capsule.
 
     Returns
     -------
     NativeCallable
-        A native callable is returned itself if nothing else is given. So is the one behind a
-        built-in view or a registered object.
+        If no option is given, a native callable is returned itself. For a built-in view or a
+        registered object, this is the callable behind it.
 
     Raises
     ------
@@ -179,7 +180,7 @@ def _with_types(
 def _named(
     target: object, signature: str | Signature | None, types: object
 ) -> str | Signature | None:
-    """Parse a signature with the types of a library; by default, that in a capsule's name."""
+    """Parse a signature (by default, that in a capsule's name) with the types of a library."""
     if signature is None and type(target).__name__ == "PyCapsule":
         signature = foreign.bridge("PyCapsule").declared(target, types)
     return None if signature is None else parse_with(signature, types)
@@ -188,9 +189,9 @@ def _named(
 def _exported(
     module: ModuleType, wanted: str | Signature | None, name: str | None, types: object
 ) -> tuple[object, str | None, str | Signature | None]:
-    """Return the capsule that a module exports by a name, the name, and the wanted signature.
+    """Return an exported capsule of a module, its name, and the wanted signature.
 
-    A function with variants gives a mapping from signatures to capsules.
+    For a function with variants, return a mapping from signatures to capsules instead of a capsule.
     """
     if isinstance(wanted, Signature) or (isinstance(wanted, str) and _SIGNS.intersection(wanted)):
         return _exported_as(module, wanted, name, types)
@@ -224,7 +225,7 @@ def _exported_as(
 ) -> tuple[object, str, str | Signature]:
     """Return the capsule, name and signature of a module's function with this signature.
 
-    Of several variants, it is the first that does not contradict the signature.
+    If there are several variants, choose the first that does not contradict the signature.
     """
     before = wanted.partition("(")[0].split() if isinstance(wanted, str) else []
     called = name or (before[-1].strip("*") if len(before) > 1 else "")

@@ -1,9 +1,9 @@
 """The text stage of parsing declarations: convert a text to tokens.
 
-It joins continued lines, removes comments, replaces digraphs, expands macros without parameters,
-decides conditions and checks that brackets balance. Positions are preserved: `error` gives the line
-and column of a token in the original text. No compiler runs; features that need a real preprocessor
-are rejected by name.
+This stage joins continued lines, removes comments, replaces digraphs, expands macros without
+parameters, evaluates conditions and checks that brackets balance. Positions are preserved: `error`
+gives the line and column of a token in the original text. No compiler runs; features that need a
+real preprocessor are rejected by name.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class CSource:
     """A text of declarations: the original and its tokens.
 
     It executes the directives for macros without parameters, conditions and packing. It ignores
-    ``#include`` and other pragmas. Anything that needs a real preprocessor raises an error, or is
-    recorded as a fault if it may be omitted.
+    ``#include`` and other pragmas. Anything that needs a real preprocessor raises an error. If the
+    declaration may be omitted, the error is recorded as a fault instead.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class CSource:
     tokens : list of str
         With macros expanded; ``#pragma pack`` is one token.
     macros : dict of str to Macro
-        Their final definitions; predefined ones have file -1.
+        The final definitions; predefined macros have file -1.
     files : list of str
     """
 
@@ -88,7 +88,7 @@ class CSource:
             raise self._error(reason, self._included, "name the header, as in header='math.h'")
 
     def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
-        """Return the error for a token by its index; the end has the number of tokens."""
+        """Return the error for the token at an index; the number of tokens means the end."""
         return self._error(reason, self._start(token), hint)
 
     def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:
@@ -99,7 +99,7 @@ class CSource:
         return self.error(reason, at, hint or getattr(error, "hint", None))
 
     def place(self, token: int) -> tuple[int, int]:
-        """Return the index of the file of a token, and the line."""
+        """Return the file index and the line of a token."""
         return 0, self.text.count("\n", 0, self._given(self._start(token))) + 1
 
     def _start(self, token: int) -> int:
@@ -168,7 +168,7 @@ class CSource:
             raise self._error(error.reason, error.at or 0) from None
 
     def _directive(self, text: str, at: int) -> str:
-        """Execute a directive; return its token, if it is one."""
+        """Execute a directive; return it if it remains as a token, otherwise ``""``."""
         name, rest = re.match(r"\s*(\w*)\s*(.*?)\s*$", text).groups()  # type: ignore[union-attr]  # the pattern always matches
         conditions = self._conditions
         outer = not conditions or conditions[-1][1]  # whether this line is read
@@ -253,17 +253,17 @@ class CSource:
 class Expansion:
     """Expands macros without parameters.
 
-    Each line can double the length of an expansion, so every macro is limited, and so is their
-    total.
+    Each line can double the length of an expansion. So the length of each expansion and the total
+    are limited.
     """
 
     def __init__(self, macros: Mapping[str, Macro]) -> None:
         self.macros = macros
-        self.done: dict[str, list[str]] = {}  # of macros that refer to none being expanded
+        self.done: dict[str, list[str]] = {}  # expansions without names of macros
         self._left = _MOST_STEPS
 
     def of(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Return tokens with their positions, with macros expanded.
+        """Expand macros in tokens with positions.
 
         A macro is not expanded within itself. Uses of macros with parameters become `Unexpanded`.
 
@@ -304,8 +304,8 @@ class Expansion:
 
 
 def predefined() -> dict[str, Macro]:
-    """Return the compiler's predefined macros for this machine and C17, as far as declarations use
-    them.
+    """Return those of the compiler's predefined macros that declarations use, for this machine and
+    C17.
     """
     system = {
         "linux": "__linux__ __unix__ __ELF__",

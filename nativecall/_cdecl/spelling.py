@@ -32,8 +32,8 @@ _FORMS = (
 class _ConstReader(Reader):
     """Parser of signatures written by people.
 
-    ``const`` before an argument marks its target as read-only. It is not part of the type, and keys
-    in C never contain it.
+    ``const`` before an argument marks its target as read-only. ``const`` is not part of the type,
+    and keys in C never contain it.
     """
 
     __slots__ = ("readonly",)
@@ -85,7 +85,7 @@ def _read_cep1000(source: str) -> Signature:
     return reader.signed(result, args, variadic)
 
 
-# NumPy's type characters that have another meaning in a signature, or none.
+# NumPy's type characters that have another meaning, or no meaning, in a signature.
 _NUMPY_OTHER = {
     "F": SCALARS["Zf"],
     "D": SCALARS["Zd"],
@@ -145,7 +145,7 @@ _READERS: dict[str, Callable[[str], Signature]] = {
 
 
 def _form(source: str) -> Form:
-    """Return which spelling `source` uses, by characters unique to it."""
+    """Detect the spelling of `source` by characters that only this spelling uses."""
     if "->" in source:
         return "numpy"
     if any([mark in source for mark in ("*", ";", "//")]) or _has_directive(source):
@@ -181,7 +181,7 @@ def is_ffi_type(source: object) -> bool:
 
 
 def parse_with(source: object, types: object) -> Signature:
-    """Parse a signature with the types of a library, which is or has `types`."""
+    """Parse a signature with the types of a library; `types` is the library or its types."""
     read = getattr(type(types), "_signature_of", None)
     if read is None:
         raise TypeError(f"'types' must be a library or its types (got {type(types).__name__})")
@@ -190,9 +190,9 @@ def parse_with(source: object, types: object) -> Signature:
 
 
 def words(given: Signature | CType, named: bool = False) -> str:
-    """Return a signature or a type in C, with the language's own names of numbers.
+    """Return a signature or a type in C, with C's own names for numbers.
 
-    For display, structs are `named` as declared, if they were.
+    If `named`, structs that were declared with a name are shown by it.
     """
     spell = _named if named else _own
     if isinstance(given, Signature):
@@ -208,7 +208,7 @@ def _named(ctype: CType) -> str:
 def reason_in_c(reason: str, one: Signature, other: Signature) -> str:
     """Return a reason that quotes types of two signatures by their codes.
 
-    If the first was written in C, the types are shown in C.
+    If the first signature was written in C, replace the codes by C types.
     """
     if not one.in_c:
         return reason
@@ -287,7 +287,7 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     Raises
     ------
     SignatureError
-        If `source` cannot be parsed. It gives the column and what would work.
+        If `source` cannot be parsed. The error gives the column and what would work.
     TypeError
         If `source` is not text.
 
@@ -326,7 +326,7 @@ def _from_ffi(source: object) -> Signature:
 
 
 def _known_hint(hint: object) -> str:
-    """Return `hint` as a plain str, one of the known ones: a subclass may equal any of them."""
+    """Return a known `hint` as a plain str, since a str subclass may equal anything."""
     plain = str.__str__(hint) if isinstance(hint, str) else ""
     if plain not in _READERS:
         raise ValueError(f"'hint' must be one of {', '.join(map(repr, _READERS))} (got {hint!r})")
@@ -334,7 +334,7 @@ def _known_hint(hint: object) -> str:
 
 
 def _require_text(source: object) -> str:
-    """Return `source` as a plain str: a subclass with wrong answers could corrupt the cache."""
+    """Return `source` as a plain str, since a str subclass could corrupt the cache."""
     if isinstance(source, (bytes, bytearray)):
         raise TypeError(f"a signature must be str (got {type(source).__name__}; decode it first)")
     if not isinstance(source, str):

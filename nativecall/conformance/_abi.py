@@ -114,7 +114,7 @@ def row(slot: Foreign) -> tuple[int, int, int]:
 
 
 def rows(kind: type) -> list[tuple[int, int, int]]:
-    """Return the rows of a type's slot table; none without one."""
+    """Return the rows of a type's slot table; an empty list if it has no table."""
     table = extension(kind).etp_custom_slots
     if not table:
         return []
@@ -122,7 +122,7 @@ def rows(kind: type) -> list[tuple[int, int, int]]:
 
 
 def probe(table: Foreign, key: int) -> tuple[int, Foreign]:
-    """Return the row index for a key, and the row, whatever the table expects."""
+    """Return the index and the row that a key hashes to; the row's key may differ."""
     x = key * table.multiplier & _ALL
     f = (x >> table.f_shift | table.f_high) & _ALL
     f ^= table.cells[x >> table.g_shift]
@@ -191,7 +191,7 @@ def fill(made: Foreign, text: str, flags: int, function: int, *, interned: bool 
 
 
 def call_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
-    """Return a call table of (signature, flags, function)."""
+    """Return a call table with rows of (signature, flags, function)."""
     given = list(given)
     made = kept(ffi.new("PyNativeCallableTable *", [0, len(given) + 1]))
     made.count = len(given)
@@ -244,6 +244,6 @@ def packed_entries(address: int) -> Iterator[tuple[list[int], int]]:
 
 
 def packed_table(given: Iterable[tuple[str, int, int]]) -> Foreign:
-    """Return a packed table of (signature, flags, function)."""
+    """Return a packed table with entries of (signature, flags, function)."""
     words = [word for text, flags, function in given for word in [*pack(text, flags), function]]
     return kept(ffi.new("uint64_t[]", [*words, 0, 0]))

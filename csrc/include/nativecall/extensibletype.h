@@ -1,7 +1,8 @@
 /* nativecall/extensibletype.h: types with a slot table, and the metaclass that they share.
  *
- * For providers, which give their types slots that native code finds by key (SEP 200). The header
- * contains the whole metaclass: bundle this folder, and your project needs nothing at run time.
+ * For providers, whose types have slots that native code finds by key (SEP 200). The header
+ * contains the whole metaclass. If you bundle this folder, your project needs nothing else at run
+ * time.
  *
  *     static PyCustomSlot slots[2];                          one row and a zero row
  *     static PyHeapExtensibleTypeObject Type;                fill in as for PyType_Ready
@@ -31,8 +32,8 @@
  *   anything else                      raises ImportError
  *
  * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 requires, unless another
- * module has stored its own there. The runtime's structs may have more or fewer fields at the end
- * than this copy's, but always have those of version 1.
+ * module has stored a different metaclass there. The runtime's structs may have more or fewer
+ * fields at the end than this copy's, but always have those of version 1.
  *
  * Inheritance (SEP 200, both drafts; for where and why we differ, see docs/abi/departures.md):
  *
@@ -45,11 +46,11 @@
  *   - A class statement adds or overrides rows with a mapping named __customslots__.
  *   - Call tables of both formats come from the first class in the MRO that provides one, so all
  *     lookups reach the same entries.
- *   - If the tp_call of a class differs from that of the class that provides the call table, it has
- *     no call table: native callers and Python must get the same results. A mutable class of
- *     another metaclass, earlier in the MRO, counts as overriding __call__, because one can be
- *     assigned unnoticed.
- *   - Changing bases without the metaclass, which would leave the table wrong, is refused.
+ *   - If the tp_call of a class differs from that of the call table's provider, the class has no
+ *     call table, since native callers and Python must get the same results. A mutable class of
+ *     another metaclass, earlier in the MRO, counts as overriding __call__, because __call__ can be
+ *     assigned to that class unnoticed.
+ *   - Changing bases without the metaclass is refused, since the table would then be wrong.
  *
  * Threads. Import, Ready and all functions that create or change a class need the GIL. Readers
  * (customslots.h) need only a reference to the object. A published table is never modified. A new
@@ -80,8 +81,8 @@ NC_STATIC void nc_after_fork(void)
 }
 #endif
 
-/* Add metaclass and capsule to a module. Return 0, or -1 with MemoryError. A metaclass left there
- * without a capsule is no runtime. */
+/* Add metaclass and capsule to a module. Return 0, or -1 with MemoryError. A metaclass left in the
+ * module without a capsule does not count as a runtime. */
 NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObject *capsule)
 {
     PyObject *dict = PyModule_GetDict(module);
@@ -94,7 +95,7 @@ NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObje
 }
 
 /* Publish this copy as the process's runtime in the existing module `there`, or in a new module if
- * it is NULL. Return NULL with an exception on failure. */
+ * `there` is NULL. Return NULL with an exception on failure. */
 NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there)
 {
     static NcRuntime runtime;
@@ -251,15 +252,15 @@ NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_
     return nc_runtime->ready(type, slot_table_size);
 }
 
-/* Allocate an ID that is unique in this process: one of registrar 0xFF, in order of request, so it
- * differs between processes. If independent modules must agree on a key, use an interned key or a
- * registrar's ID. GIL required. Return 0, or -1 with an exception: OverflowError after the last of
- * 2^16. */
+/* Allocate an ID that is unique in this process. It belongs to registrar 0xFF. IDs are allocated in
+ * order of request, so the ID for one purpose differs between processes. If independent modules
+ * must agree on a key, use an interned key or a registrar's ID. GIL required. Return 0, or -1 with
+ * an exception: OverflowError after the last of 2^16. */
 NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 {
     PyObject *ids = PyExtensibleType_Import() != NULL ? nc_runtime_ids() : NULL;
     PyObject *who = ids != NULL ? PyUnicode_FromString(NC_PROVIDER) : NULL;
-    const Py_ssize_t start = who != NULL ? PyDict_Size(ids) : -1; /* mostly the first free one */
+    const Py_ssize_t start = who != NULL ? PyDict_Size(ids) : -1; /* usually the first free ID */
     int taken = start >= 0 ? 1 : -1;
     for (Py_ssize_t n = 0; taken > 0 && n <= 0xFFFF; n++) {
         PyObject *key = NULL;
@@ -284,12 +285,12 @@ NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 }
 
 /* Give an object its own slot table, at the offset in its type's slot PYCUSTOMSLOT_OBJECTSLOTS_ID.
- * Only the module that owns the type calls this, once per object. It frees the table in tp_dealloc
- * (nc_slottable_free, which accepts NULL). The rows are copied. Readers without the GIL see all
- * rows or none. GIL required. Return 0, or -1 with an exception and the object unchanged: TypeError
- * if the type has no such slot; ValueError for invalid or duplicate keys, and for keys whose data
- * is an offset into the object (these belong to the type); RuntimeError if the object already has
- * its own slots; MemoryError. */
+ * Only the module that owns the type calls this, once per object. That module frees the table in
+ * tp_dealloc (nc_slottable_free, which accepts NULL). The rows are copied. Readers without the GIL
+ * see all rows or none. GIL required. Return 0, or -1 with an exception and the object unchanged:
+ * TypeError if the type has no such slot; ValueError for invalid or duplicate keys, and for keys
+ * whose data is an offset into the object (these belong to the type); RuntimeError if the object
+ * already has its own slots; MemoryError. */
 NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot *rows,
                                               Py_ssize_t count)
 {
@@ -358,7 +359,7 @@ NC_STATIC int nc_signature_checked(const char *signature, char *canonical, size_
 
 /* Add an entry to both tables of an object (nativetable.h). The signature need not be canonical.
  * Return 0, or -1 with an exception and the tables unchanged: ValueError for a malformed signature,
- * for flags of another ABI or impossible with this signature, and for a NULL function;
+ * for flags of another ABI, for flags that this signature does not allow, and for a NULL function;
  * MemoryError. */
 NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                             void *function)

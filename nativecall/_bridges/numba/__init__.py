@@ -18,20 +18,20 @@ floating-point numbers never convert to integers. An integer that does not fit a
 than 64 bits raises OverflowError. Other values must already have the result's type. A function that
 only raises suits every result type.
 
-Exceptions. A cfunc of Numba's own prints the exception and returns zeros; cfuncs are used
-unchanged. A jitted function that `wrap` compiles preserves exceptions: C gets NaN, 0, NULL or
-zeros, and the Python call in progress in that thread raises the exception. Without such a call it
-goes to `sys.unraisablehook` (csrc/platform/exceptions.h). With an error convention, C gets the
+Exceptions. A Numba cfunc prints the exception and returns zeros, and `wrap` does not change that. A
+jitted function that `wrap` compiles preserves exceptions: C gets NaN, 0, NULL or zeros, and the
+Python call in progress in that thread raises the exception. Without such a call, the exception goes
+to `sys.unraisablehook` (csrc/platform/exceptions.h). With an error convention, C gets the
 convention's error value instead. With ``errors="python"`` the exception is set, and the caller
 checks for it.
 
 In the other direction, jitted functions call native callables as values: see `callables.py`. Numba
-finds them through the attribute `_numba_type_`, and built-in views through its entry point, in
-`_numba.py`.
+finds native callables through the attribute `_numba_type_`, and built-in views through the Numba
+entry point in `_numba.py`.
 
 Memory. Numba never unmaps machine code. So each combination of instance, signature and error
 convention is compiled to a C function once, however often it is wrapped. Everything else is
-collected with the jitted function.
+garbage-collected with the jitted function.
 
 Nothing here imports Numba: receiving one of its objects means that it is already imported.
 """
@@ -77,7 +77,7 @@ def loops(obj: object) -> bool | None:
 def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature | None:
     """Return the signature of the loop for these arguments, compiling it if necessary.
 
-    Return None if there is none and no more are compiled.
+    Return None if there is no such loop and Numba compiles no more loops.
     """
     bridge = foreign.bridge("numpy")
     if any([one.kind not in ("bool", "int", "float", "complex") for one in args]):
@@ -98,7 +98,7 @@ def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature |
 
 
 def function(obj: NumbaObject) -> Function | None:
-    """Return the function behind a cfunc. Jitted functions have no such function."""
+    """Return the C function of a cfunc; None for other objects."""
     module = sys.modules.get("numba.core.ccallback")
     if module is None or not isinstance(obj, module.CFunc):
         return None
@@ -152,7 +152,7 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
 def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
     """Return the signature of a jitted function, or of a loop, for the arguments of a call.
 
-    Raise TypeError with the reason if it has none.
+    Raise TypeError with the reason if there is no such signature.
     """
     is_vectorized = _is_vectorized(obj)
     if not is_vectorized and not jitted.is_jitted(obj):
@@ -272,9 +272,9 @@ def type_of(obj: object) -> object:
 
 
 def wrapper_address(function: NativeCallable) -> int:
-    """Return the C function that Numba calls for a first-class function.
+    """Return the address of the C function that Numba calls for a first-class function.
 
-    Raise TypeError unless there is exactly one that it can call.
+    Raise TypeError unless the callable has exactly one entry that Numba can call.
     """
     entries = function._resolved()
     if jitted.wrapped_by(function) is not None:

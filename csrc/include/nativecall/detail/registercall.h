@@ -13,10 +13,10 @@
  *             its arguments. This generates no code and needs only this header.
  *
  * Accepts:    canonical signatures of integers, floats, complex numbers, pointers and objects, up
- *             to NC_REGISTERCALL_STACK stack words. NC_E_MISSING: structs by value, views, variadic
- *             functions; long double on AAPCS64, which fills a 16-byte register; stack arguments on
- *             macOS, where they share words; all signatures on other platforms. dynamiccall.h then
- *             uses another way.
+ *             to NC_REGISTERCALL_STACK stack words. Returns NC_E_MISSING for structs by value,
+ *             views and variadic functions; for long double on AAPCS64, which fills a 16-byte
+ *             register; for stack arguments on macOS, where they share words; and for all
+ *             signatures on other platforms. dynamiccall.h then calls in another way.
  *
  * Threads:    pure functions, except for the callee. No GIL needed.
  * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.
@@ -127,8 +127,8 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
 }
 
 /* Return how a type is passed: 'i' in an integer register, 'f' in a float register, 'p' in two
- * float registers, 'g' as an x87 80-bit float (in memory, except as a result), 'v' not at all; 0:
- * unsupported. */
+ * float registers, 'g' as an x87 80-bit float (arguments in memory, results in st(0)), 'v' for
+ * void, or 0 if it is unsupported. */
 NC_STATIC char nc_registercall_row(const NcSignatureType *type)
 {
     switch (type->kind) {
@@ -289,7 +289,7 @@ NC_STATIC_INLINE uint64_t nc_registercall_load(const NcRegisterPart *part, const
 }
 
 /* Call a function of the prepared signature. args[i] points to the i-th argument, and `result` to
- * memory for the result. Pass NULL if there is no result or you do not want it. */
+ * memory for the result. Pass NULL for `result` if there is no result or you do not want it. */
 NC_NOINLINE NC_OPAQUE void nc_registercall(const NcRegisterCall *how, void *function, void *result,
                                            const void *const *args)
 {

@@ -4,8 +4,9 @@
  *     switch (word & ~NC_PACKED_FLAGS_MASK) {
  *     case NATIVECALL_SIG("d:d"): ...
  *
- * The word is that of nc_signature_pack without flags. The literal must be canonical, except that
- * "clLnN" (and "g") have their meaning on this platform. A literal does not compile unless
+ * The word equals that of nc_signature_pack without flags. The literal must be canonical, except
+ * that it may contain "clLnN" (and "g"), with their meaning on this platform. A literal does not
+ * compile unless
  *
  *   - every character has a symbol, and all fit into one word (13 nibbles);
  *   - a ':' follows the first character that ends a type, if no '{' comes before it;
@@ -25,8 +26,8 @@
 
 #include "packed.h"
 
-/* All codes that mean the canonical code in the macro's name on this platform: 'l' is 'i' or
- * 'q'. */
+/* All codes that mean the canonical code in the macro's name on this platform. For example, 'l'
+ * means 'i' or 'q'. */
 #if CHAR_MIN < 0
 #define NC_SPELT_b "bc"
 #define NC_SPELT_B "B"
@@ -116,7 +117,7 @@ constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *
 /* The width of a symbol in bits: 4, 8, or 0 for a colon and beyond the end. */
 #define NC_LITERAL_WIDTH(s, i)                                                                     \
     (NC_LITERAL_IN(s, i, NC_LITERAL_COMMON) ? 4 : NC_LITERAL_IN(s, i, NC_LITERAL_RARE) ? 8 : 0)
-/* The same, but too large for a character without a symbol. */
+/* The same width, but for a character without a symbol, more bits than a word has. */
 #define NC_LITERAL_COST(s, i)                                                                      \
     ((i) + 1 >= sizeof(s) || NC_LITERAL_IN(s, i, ":") ? 0                                          \
      : NC_LITERAL_WIDTH(s, i) != 0                    ? NC_LITERAL_WIDTH(s, i)                     \
