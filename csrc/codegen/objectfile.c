@@ -1,12 +1,13 @@
 /* csrc/codegen/objectfile.c: loads object files of generated code without a linker, if they have no
  * external references.
  *
- * LLVM's linker takes a sixth of a millisecond for every file, and needs LLVM. Code of
- * nativecall/_codegen finds everything that it calls through its arguments, so it needs no linking.
+ * LLVM's linker needs LLVM, and takes a sixth of a millisecond per file. Code that
+ * nativecall/_codegen generates calls functions only through its arguments, so it needs no linker.
  *
- * Every number in a file is checked before it is used: a truncated or modified file gives None,
- * never a crash. The loader places the sections that are needed one after the other in separate
- * pages. It resolves the references between them, and makes the pages executable and read-only. */
+ * The loader checks every number in a file before it uses the number. So for a truncated or
+ * modified file it returns None and never crashes. The loader allocates new pages and copies the
+ * needed sections there. It resolves the references between the sections. Finally, it makes the
+ * pages executable and read-only. */
 #include "platform/functions.h"
 
 #include "platform/pages.h"
@@ -16,8 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* has_room(bytes): whether so much memory can be mapped now; touches none of it. Linux enforces a
- * limit on address space. */
+/* has_room(bytes): whether `bytes` of memory can be mapped now. Does not touch the memory. Mapping
+ * fails if it would exceed the process's limit on address space. */
 PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
 {
     size_t wanted = PyLong_AsSize_t(bytes);
@@ -28,8 +29,8 @@ PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(found != NULL);
 }
 
-/* code_refused(): why a written page cannot be made executable, as a str; "" if it can. A process
- * may lose the right while it runs, when it drops privileges. */
+/* code_refused(): the reason, as a str, why a written page cannot be made executable; "" if it can.
+ * The answer may change: a process may lose this right when it drops privileges. */
 PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     size_t bytes = nc_page_bytes();
@@ -54,7 +55,7 @@ PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
 #include <dlfcn.h>
 #include <elf.h>
 
-/* Limits above what files of one function need. */
+/* Files of one function stay far below these limits. */
 enum { MOST_SECTIONS = 64, MOST_BYTES = 1 << 24 };
 #define NOWHERE SIZE_MAX
 
@@ -65,10 +66,10 @@ typedef struct {
     size_t count;
     const Elf64_Sym *symbols;
     size_t symbol_count;
-    const char *names; /* of symbols; the last byte is 0 */
+    const char *names; /* string table of the symbols; its last byte is 0 */
     size_t names_size;
     size_t places[MOST_SECTIONS]; /* offset of each section in memory, or NOWHERE */
-    size_t bytes;                 /* of all sections */
+    size_t bytes;                 /* size of all loaded sections */
     size_t frames;                /* offset of the unwind tables, or NOWHERE */
 } File;
 
@@ -76,11 +77,11 @@ typedef struct {
 typedef struct {
     unsigned char *memory;
     size_t bytes;
-    unsigned char *frames; /* or NULL */
+    unsigned char *frames; /* the unwind tables, or NULL */
 } Loaded;
 
-/* Registers or deregisters unwind tables, since C++ exceptions may pass through the code; returns 0
- * if there is no unwinder. The library is the compiler's, and usually present. */
+/* Registers or deregisters unwind tables, since C++ exceptions may pass through the code. Returns 0
+ * if there is no unwinder. GCC's runtime library contains the unwinder and is usually present. */
 static int tell_unwinder(const char *name, unsigned char *frames)
 {
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -90,10 +91,10 @@ static int tell_unwinder(const char *name, unsigned char *frames)
     if (found != NULL) {
         tell(frames);
     }
-    return found != NULL; /* not closed: the library refers to the tables */
+    return found != NULL; /* do not close the library, since it refers to the tables */
 }
 
-/* The contents of a section with items of `step` bytes; NULL if it is truncated or misaligned. */
+/* The contents of a section whose items have `step` bytes; NULL if truncated or misaligned. */
 static const void *contents(const File *file, const Elf64_Shdr *section, size_t step)
 {
     const unsigned char *found;
@@ -122,7 +123,7 @@ static int read_header(File *file)
     return 1;
 }
 
-/* Assigns offsets to the sections that are needed; 0 if one is of an unsupported kind. */
+/* Assigns offsets to the needed sections; returns 0 if one of these is of an unsupported kind. */
 static int lay_out(File *file)
 {
     for (size_t i = 0; i < file->count; i++) {
@@ -155,7 +156,7 @@ static int lay_out(File *file)
         file->bytes = file->places[i] + section->sh_size;
         if (is_frames) {
             file->frames = file->places[i];
-            file->bytes += sizeof(uint32_t); /* a 0 ends them */
+            file->bytes += sizeof(uint32_t); /* a 0 ends the unwind tables */
         }
     }
     return file->bytes != 0 && file->bytes <= MOST_BYTES && file->symbols != NULL &&
@@ -172,7 +173,7 @@ static size_t place_of(const File *file, const Elf64_Sym *symbol)
                : file->places[section] + symbol->st_value;
 }
 
-/* Resolves one reference of the section at `place`; 0 if it is external. */
+/* Resolves one reference in the section at `place`; returns 0 if its target is external. */
 static int relocate(const File *file, unsigned char *memory, size_t place, size_t size,
                     const Elf64_Rela *reference)
 {
@@ -240,7 +241,8 @@ static uintptr_t address_of(const File *file, const unsigned char *memory, const
     return 0;
 }
 
-/* When Python ends, the code stays: other teardown code may still call it. */
+/* Destructor of the capsule. While Python shuts down, the code stays loaded, since other code may
+ * still call it. */
 static void unload(PyObject *capsule)
 {
     Loaded *loaded = (Loaded *)PyCapsule_GetPointer(capsule, NULL);
@@ -255,7 +257,7 @@ static void unload(PyObject *capsule)
     }
 }
 
-/* Loads a file into new pages: returns the address of the symbol; 0 if the file needs a linker. */
+/* Loads a file into new pages. Returns the address of the symbol; 0 if the file needs a linker. */
 static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
 {
     const size_t page = nc_page_bytes();
@@ -274,8 +276,8 @@ static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
     return address;
 }
 
-/* (capsule that owns the pages, address in them); NULL without an exception if the file needs a
- * linker. */
+/* Returns (capsule that owns the pages, address of the symbol), or NULL. If the file needs a
+ * linker, no exception is set. */
 static PyObject *load(File *file, const char *name)
 {
     if (!read_header(file) || !lay_out(file)) {
@@ -295,11 +297,11 @@ static PyObject *load(File *file, const char *name)
     return Py_BuildValue("(NK)", keep, (unsigned long long)address);
 }
 
-/* load_object(data, name): (keep, address) of the function or constant with that name. It is valid
- * while `keep` lives; if that lives until Python ends, until the process ends. Returns None if the
- * file needs a linker: it has external references or writable data, the name is missing, the file
- * is damaged or not ELF for x86-64, or the system refuses the pages. Needs the GIL; keeps no
- * reference to `data`. */
+/* load_object(data, name): returns (keep, address) of the function or constant with that name. The
+ * address is valid while `keep` lives. If `keep` lives until Python shuts down, the address stays
+ * valid until the process ends. Returns None if the file cannot be loaded here. The file then has
+ * external references or writable data, lacks the name, is damaged, or is not ELF for x86-64; or
+ * the system refuses the pages. Needs the GIL; keeps no reference to `data`. */
 PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
 {
     File file = {.frames = NOWHERE};

@@ -1,5 +1,5 @@
-/* csrc/native_objects/classes.c: converts classes of native objects between Python's descriptions
- * and NcClass, for nativecall/_native_objects.
+/* csrc/native_objects/classes.c: converts Python descriptions of native classes to NcClass and
+ * back, and constructs native objects. Used by nativecall/_native_objects.
  *
  * Threads: everything here needs the GIL. */
 #include "platform/address.h"
@@ -10,7 +10,7 @@
 
 /* ---- from Python ----------------------------------------------------------------------------- */
 
-/* The native class of a type, or NULL with TypeError. It may be temporary. */
+/* The NcClass of a type, valid while the type lives; or NULL with TypeError. */
 static NcClass *class_of(PyObject *type)
 {
     NcClass *cls = PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
@@ -49,7 +49,7 @@ static int read_method(NcMethod *method, PyObject *row)
     return nc_method_key(name, signature, &method->key);
 }
 
-/* A capsule of the class with this name and description: (size, alignment, fields, methods). */
+/* A capsule of a new class. The description is (size, alignment, fields, methods). */
 static PyObject *class_of_description(PyObject *named, PyObject *description)
 {
     Py_ssize_t size, alignment;
@@ -138,22 +138,23 @@ static int publish(PyTypeObject *type, NcClass *cls)
     PyObject *value;
     type->tp_vectorcall = construct;
     while (status == 0 && PyDict_Next(found, &position, &name, &value)) {
-        /* None takes an attribute away. The metaclass would refuse native names. */
+        /* None deletes the attribute. Bypass the metaclass, which refuses to set native names. */
         status = PyType_Type.tp_setattro((PyObject *)type, name, value == Py_None ? NULL : value);
     }
     Py_XDECREF(found);
     return status;
 }
 
-/* begin_objects(): makes classes by the hooks from now on, and freezes the root class. The hooks:
+/* begin_objects(): installs the hooks that create classes, and freezes the root class. The hooks:
  *
  *   describe(name, bases, namespace) -> None, or (size, alignment, fields, methods) as the class
- *       body declares them; changes the namespace in place. A field is (name, code or None, offset,
- *       class). For a reference, the class is None for any, or ... for the class being made. A
- *       method is (name, canonical signature, address or 0, flags, whether self is the fields).
+ *       body declares them. Changes the namespace in place. A field is (name, code or None, offset,
+ *       class). For a reference, the class is None if any class is valid, or ... for the class that
+ *       is being created. A method is (name, canonical signature, address or 0, flags, whether self
+ *       is passed as a pointer to the fields).
  *   publish(class, address of its NcClass) -> dict of attributes for the class
  *   view(array, name, address in the first object, code or None, class that defines the field) ->
- *       the field in all objects of an array */
+ *       view of the field in all objects of an array */
 PyObject *nc_begin_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     nc_objects->describe = describe;
@@ -169,7 +170,7 @@ PyObject *nc_object_at_address(PyObject *Py_UNUSED(module), PyObject *address)
     return object != NULL ? nc_object_as_python(object) : NULL;
 }
 
-/* native_order(class): the classes in its own order of bases. */
+/* native_order(class): the class and its native bases, as a tuple in their native order. */
 PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
 {
     const NcClass *cls = class_of(type);
@@ -180,7 +181,7 @@ PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
     return order;
 }
 
-/* native_parts(class): its own fields and methods, without its bases'. */
+/* native_parts(class): (fields, methods) that the class itself declares, without inherited ones. */
 PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
 {
     const NcClass *cls = class_of(type);
@@ -190,7 +191,7 @@ PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
 
 /* ---- construction ---------------------------------------------------------------------------- */
 
-/* Sets fields in the order of the classes, bases first. */
+/* Sets fields to positional values. The fields of bases come first. */
 static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t count)
 {
     const NcClass *cls = nc_object_of_python(self, NULL) != NULL ? nc_object_class(self) : NULL;
@@ -213,7 +214,7 @@ static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t coun
     return 0;
 }
 
-/* The index of a field among the positional values of __init__; -1 if there is none. */
+/* The index of a field among the positional values of __init__; -1 if there is no such field. */
 static Py_ssize_t place_of_field(const NcClass *cls, const char *name)
 {
     Py_ssize_t before = 0;
@@ -259,7 +260,7 @@ static int object_init(PyObject *self, PyObject *args, PyObject *named)
     return 0;
 }
 
-/* Does what CPython does for a class without a tp_vectorcall. */
+/* Calls the class with a tuple and a dict, as CPython does without tp_vectorcall. */
 NC_NOINLINE PyObject *call_by_tuple(PyObject *cls, PyObject *const *args, Py_ssize_t count,
                                     PyObject *names)
 {
@@ -288,7 +289,7 @@ NC_NOINLINE PyObject *construct_of(PyTypeObject *type, PyObject *const *values, 
     return self;
 }
 
-/* cls(...), for such a class without building a tuple. */
+/* cls(...). Builds no tuple if the class inherits the root's __new__ and __init__. */
 static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     PyTypeObject *type = (PyTypeObject *)(void *)cls;
@@ -300,8 +301,8 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
     return count == 0 ? type->tp_alloc(type, 0) : construct_of(type, args, count);
 }
 
-/* Adds __init__ to the root, as CPython does for static types: by a descriptor that lets C code
- * call the function directly. */
+/* Adds __init__ to the root class as a slot wrapper, like those of CPython's static types. So C
+ * code can call the function directly. */
 static int add_init(PyTypeObject *root)
 {
     static struct wrapperbase base;
@@ -331,7 +332,7 @@ int nc_objects_ready(PyObject *module)
 #if defined(Py_GIL_DISABLED)
     (void)module;
     (void)add_init;
-    return 0; /* the module has no NativeObject: nativecall/_native_objects says why */
+    return 0; /* without NativeObject; nativecall/_native_objects reports the reason */
 #endif
     if (nc_objects_import() < 0 || add_init(nc_objects->root) < 0) {
         return -1;

@@ -1,17 +1,17 @@
-/* nativecall/detail/objecttype.h: the Python side of native objects: their metaclass and root
- * class.
+/* nativecall/detail/objecttype.h: the metaclass and the root class of native objects.
  *
- * Idea:       a process has one metaclass and one root class, those of the first module, in the
- *             capsule sys.modules["_extensibletype"].nativeobject_v1. Every class of native objects
- *             is an instance of that metaclass. So C classes and Python classes can derive from one
- *             another. When CPython calls mro() for a new class, its NcClass is built in native
- *             code. The class gets the same rows in its slot table.
- * Interface:  __nativeclass__ in the namespace is a capsule with an unbuilt NcClass: the class's
- *             name and own members. C code stores it there (nc_class_define), or the package's
- *             `describe` does, from the nativecall.field and nativecall.method objects of the class
- *             body. `publish` then adds the descriptors to the class.
- * Guarantees: a class is refused if CPython would add to the layout of its objects, as for a
- *             subclass of int, or if its MRO would differ from Python's.
+ * Idea:       A process has one metaclass and one root class of native objects. The first module
+ *             publishes both in the capsule sys.modules["_extensibletype"].nativeobject_v1. Every
+ *             class of native objects is an instance of that metaclass. So C classes and Python
+ *             classes can derive from one another. When CPython calls mro() for a new class, native
+ *             code builds the class's NcClass. The slot table of the class gets the NcClass's rows.
+ * Interface:  __nativeclass__ in the namespace is a capsule with an unbuilt NcClass, which contains
+ *             the class's name and its own members. C code stores the capsule (nc_class_define).
+ *             For a class body in Python, the package's `describe` creates it from the
+ *             nativecall.field and nativecall.method objects. `publish` then adds the descriptors
+ *             to the class.
+ * Guarantees: A class is rejected if CPython would add to the layout of its objects, as for a
+ *             subclass of int. A class is also rejected if its MRO would differ from Python's.
  * All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTTYPE_H
 #define NATIVECALL_OBJECTTYPE_H
@@ -22,7 +22,8 @@ NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
-/* Add the rows of a class to the __customslots__ of its namespace, which are read later. */
+/* Add the rows of a class to __customslots__ in its namespace. The slot table is built from that
+ * later. */
 NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
 {
     PyObject *given = nc_dict_item(space, "__customslots__");
@@ -48,9 +49,9 @@ NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
     return status;
 }
 
-/* Check that objects of a class can have fields before them and use nc_object_dealloc. No base may
- * add its own layout or deallocator, except additions by class statements. The MRO must be the
- * native one. */
+/* Check that objects of a class can have fields before their header and use nc_object_dealloc. No
+ * base may extend the object layout or set a deallocator, except what a class statement adds. The
+ * MRO must equal the native order of bases. */
 NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
 {
     size_t part = 0;
@@ -91,8 +92,8 @@ NC_STATIC void nc_type_take_over(PyTypeObject *type)
     }
 }
 
-/* Return whether CPython's traversal of a type's objects reaches nc_object_traverse. It follows
- * tp_base, which may be a plain class with __slots__. */
+/* Return whether CPython's traversal of a type's objects reaches nc_object_traverse. The traversal
+ * follows tp_base, which may lead to a plain class with __slots__ instead. */
 NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
 {
     while (type != NULL && type->tp_traverse != nc_object_traverse) {
@@ -155,7 +156,7 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     PyType_Modified(type);
     cls->type = type;
     cls->after = (size_t)type->tp_basicsize;
-    /* The type owns it from here on. Nobody can use the capsule again. */
+    /* From here on, the type owns the NcClass. Make the capsule unusable. */
     (void)PyCapsule_SetDestructor(capsule, NULL);
     (void)PyCapsule_SetName(capsule, NULL);
     *nc_type_class_place(type) = cls;
@@ -190,7 +191,7 @@ NC_STATIC int nc_objecttype_setattro(PyObject *object, PyObject *name, PyObject 
     if (text == NULL) {
         PyErr_Clear();
     } else if (strlen(text) != (size_t)length) {
-        text = NULL; /* no native name has a NUL */
+        text = NULL; /* native names contain no null character */
     } else if (strcmp(text, "__bases__") == 0) {
         PyErr_Format(
             PyExc_TypeError,
@@ -233,7 +234,7 @@ NC_STATIC void nc_objecttype_dealloc(PyObject *object)
     nc_class_free(cls);
 }
 
-/* __sizeof__(): return the size of the whole block. */
+/* __sizeof__(): return the size of the object's whole block, including its fields. */
 NC_STATIC PyObject *nc_object_sizeof(PyObject *self, PyObject *none)
 {
     (void)none;
@@ -242,7 +243,7 @@ NC_STATIC PyObject *nc_object_sizeof(PyObject *self, PyObject *none)
                : PyLong_FromSsize_t(Py_TYPE(self)->tp_basicsize);
 }
 
-/* Return this copy's metaclass, readied, or NULL with an exception. */
+/* Return the metaclass of this copy of the header, ready for use, or NULL with an exception. */
 NC_STATIC PyTypeObject *nc_objecttype_bundled(void)
 {
     static PyTypeObject metatype;
@@ -278,7 +279,8 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     PyObject *root = space != NULL ? PyObject_CallFunction((PyObject *)nc_objects->metatype, "s()O",
                                                            "NativeObject", space)
                                    : NULL;
-    /* The signatures of the root and its subclasses stay visible to inspect.signature. */
+    /* Set the docstring afterwards: inspect.signature then still finds the signatures of the root
+     * and its subclasses. */
     PyObject *doc =
         PyUnicode_FromString("An object that Python and threads without the GIL share.\n\nSubclass "
                              "it, with nativecall.field and nativecall.method in the class body.");
@@ -290,7 +292,7 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     return (PyTypeObject *)(void *)root;
 }
 
-/* Publish this copy. Return 0, or -1 with an exception. */
+/* Publish the metaclass and root class of this copy. Return 0, or -1 with an exception. */
 NC_STATIC int nc_objects_publish(PyObject *module)
 {
     static NcObjects shared;
@@ -317,8 +319,9 @@ NC_STATIC int nc_objects_publish(PyObject *module)
     return status;
 }
 
-/* Find the process's shared data of native objects, or publish this copy's. Return 0, or -1 with
- * ImportError for another version or a free-threaded CPython. Idempotent. */
+/* Find the process's shared data of native objects; if there is none, publish this copy's. Return
+ * 0, or -1 with an exception: ImportError for another version or a free-threaded CPython.
+ * Idempotent. */
 NC_STATIC int nc_objects_import(void)
 {
     PyObject *module = NULL;
