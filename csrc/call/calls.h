@@ -15,9 +15,8 @@ Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name);
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);
 
-/* The vectorcall of a single that is called through a Python wrapper
- * (nativecall/_callable/hooks.py, which makes it at the first call), and its forms as a built-in
- * view. */
+/* The vectorcall of a single that is called through a Python wrapper, and the methods of its
+ * built-in view. nativecall/_callable/hooks.py creates the wrapper at the first call. */
 PyObject *nc_vectorcall_wrapper(PyObject *self, PyObject *const *args, size_t nargsf,
                                 PyObject *kwnames);
 PyObject *nc_method_wrapper(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
@@ -31,8 +30,8 @@ int nc_is_single(PyObject *object);
  * reference to a callable of one entry; NULL if the hook makes none, perhaps with an exception. */
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs);
 
-/* Calls with keywords in the order that the callable's hook gives: the result, or NULL with an
- * exception. NULL without one if no hook knows the names. */
+/* Calls with keywords, in the order that the callable's hook returns. Returns the result, or NULL
+ * with an exception. Returns NULL without an exception if no hook knows the names. */
 PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                   PyObject *kwnames);
 
@@ -43,7 +42,8 @@ PyObject *nc_call_with(PyObject *function, PyObject *self, PyObject *const *args
 /* Raises TypeError: the callable has no entries. */
 PyObject *nc_refuse_empty(NcCallable *self);
 
-/* The vectorcall of a callable without entries: calls an entry that its hook makes, or raises. */
+/* The vectorcall of a callable without entries: calls an entry that the callable's hook creates, or
+ * raises. */
 PyObject *nc_vectorcall_empty(PyObject *self, PyObject *const *args, size_t nargsf,
                               PyObject *kwnames);
 

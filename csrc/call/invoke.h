@@ -1,14 +1,14 @@
 /* csrc/call/invoke.h: nc_invoke, the one routine that calls C functions of any signature.
  *
- * It loads all argument registers from a block, copies the words behind them to the stack, calls,
- * and stores all result registers in the block. Each processor's abi_*.S documents the layout of
- * its block, as does the file of its ABI in nativecall/_plan/.
+ * It loads all argument registers from a block, copies the words behind these to the stack, calls
+ * the function, and stores all result registers in the block. Each processor's abi_*.S documents
+ * the layout of its block, as does the file of its ABI in nativecall/_plan/.
  *
  * The number of words is even, because the stack pointer must be a multiple of 16 at a call.
  *
  * The routine has a frame pointer and unwind tables, so C++ exceptions, debuggers and profilers can
- * walk through it. It pushes the stack words from the last to the first, so each page is touched in
- * turn.
+ * walk through it. It pushes the stack words from the last to the first, so it touches the pages of
+ * the stack in order.
  *
  * `how`: bits 0 to 7 are not 0 if vector registers hold arguments (on x86-64, their number). Bits 8
  * and 9 on x86-64: the number of long doubles returned. Bit 8 on 64-bit ARM: whether vector

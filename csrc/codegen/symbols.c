@@ -21,8 +21,8 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 /* The symbols of generated code: DATA(name, address) or FUNCTION(name). Code contains only their
- * indices. It finds the addresses in a table, through its context: linking an object file that
- * needs no address takes half the time. */
+ * indices. The code finds the addresses in a table through its context, because linking an object
+ * file that needs no addresses takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \
@@ -59,7 +59,7 @@ void nc_symbols_ready(void)
     nc_left_mirror(&places[0]);
 }
 
-/* code_symbols(): {name: address}, in the order of the table; the last is the table itself. */
+/* code_symbols(): {name: address}, in the order of the table; the last item is the table itself. */
 PyObject *nc_code_symbols(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *found = PyDict_New();

@@ -1,8 +1,8 @@
 /* csrc/codegen/symbols.h: offsets and addresses that generated code needs from the core and from
  * the running Python.
  *
- * nativecall/_codegen/ writes code that reads the core's objects and calls functions. It hard-codes
- * no offsets or addresses, but gets those of this process from here. */
+ * nativecall/_codegen/ writes code that reads the core's objects and calls functions. This Python
+ * code hard-codes no offsets or addresses, but gets those of this process from here. */
 #ifndef NC_SYMBOLS_H
 #define NC_SYMBOLS_H
 

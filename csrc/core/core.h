@@ -1,5 +1,5 @@
-/* csrc/core/core.h: what the core adds to the headers in detail/core: a search of the process's
- * interned keys, and shared libraries. module.c gives Python these as objects.
+/* csrc/core/core.h: functions beyond the headers in detail/core, for interned keys of the process
+ * and for shared libraries. module.c exposes them to Python as objects.
  *
  * Rules: nothing here touches a Python object, because cffi releases the GIL around each call.
  * Functions return status codes and set no exceptions. Any thread may call them once the module is

@@ -7,8 +7,8 @@
 #include "nativecall/nativeobject.h"
 
 /* The native class of the object at an address, if it is known and is `cls` or derives from it.
- * Otherwise NULL, perhaps with an exception. Reads one word of the memory and does not follow it:
- * find(word) returns the known class at that address, or None. */
+ * Otherwise NULL, perhaps with an exception. Reads one word of the memory and does not dereference
+ * it. find(word) returns the known class at that address, or None. */
 static const NcClass *made_with(const char *address, PyObject *find, const NcClass *cls)
 {
     if ((uintptr_t)address % NC_OBJECT_ALIGN != 0 || (uintptr_t)address < NC_OBJECT_HEAD) {
@@ -26,8 +26,8 @@ static const NcClass *made_with(const char *address, PyObject *find, const NcCla
     return is_one ? known : NULL;
 }
 
-/* object_with_class(address, find, class, owned): the object of a class at an address, or None.
- * `owned` releases a native reference that came with the address. */
+/* object_with_class(address, find, class, owned): the object of a class at an address, or None. If
+ * `owned`, releases a native reference that came with the address. */
 PyObject *nc_object_with_class(PyObject *Py_UNUSED(module), PyObject *args)
 {
     void *address;

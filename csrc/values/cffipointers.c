@@ -1,8 +1,9 @@
-/* csrc/values/cffipointers.c: converts cffi objects as arguments without calling Python.
+/* csrc/values/cffipointers.c: converts cffi objects that are passed as arguments, without calling
+ * Python.
  *
- * Python code checks the first pointer, array or struct of each type. If it accepts all objects of
- * the type, it registers a row here. Classes of ctypes also have rows. The table is small: a type
- * whose row was overwritten is checked again. */
+ * Python code checks the first pointer, array or struct of each type. If this code accepts all
+ * objects of the type, it registers a row here. Classes of ctypes also have rows. The table is
+ * small, so rows may be overwritten; Python code then checks the type again. */
 #include "core/cffipointer.h"
 #include "cffitypes.h"
 #include "destructor.h"
@@ -12,14 +13,14 @@
 
 #include <string.h>
 
-/* A type whose objects are all accepted. References are owned. A row with the same hash overwrites
- * it. */
+/* A type whose objects are all accepted. References are owned. A new row overwrites an old row with
+ * the same hash. */
 typedef struct {
     PyObject *wanted;     /* our type */
     PyTypeObject *class_; /* the object's class */
     PyObject *foreign;    /* its cffi type; for ctypes, its class */
     PyObject *target;     /* the cffi type to convert to */
-    uintptr_t mask;       /* address bits that must be 0; for ctypes, how it is accepted */
+    uintptr_t mask;       /* address bits that must be 0; for ctypes, how the object is accepted */
     int may_end;          /* whether such objects may have been closed */
 } Taken;
 
@@ -86,8 +87,8 @@ void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject
 }
 
 /* take_cffi(ctype, value, target, alignment): register that arguments of type `ctype` accept all
- * cffi objects of the value's type. `target` is the cffi type to convert to, `alignment` what their
- * address must be aligned to (1: any). */
+ * cffi objects of the value's type. `target` is the cffi type to convert to. `alignment` is the
+ * alignment that addresses of these objects must have (1: any). */
 PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *wanted;

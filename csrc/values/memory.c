@@ -17,7 +17,8 @@ typedef struct {
     Py_ssize_t extents[1]; /* lengths, then strides in bytes */
 } Memory;
 
-/* Memory(address, format, itemsize, shape, strides, readonly): None for strides: C-contiguous. */
+/* Memory(address, format, itemsize, shape, strides, readonly). If strides is None, the memory is
+ * C-contiguous. */
 static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     void *pointer;

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <wchar.h>
 
-/* Return whether an encoding has this name. Each call checks, mostly for "utf-8" or "ascii". */
+/* Return whether an encoding has this name. Runs in each call with text, mostly for "utf-8" or
+ * "ascii". */
 static int is_named(PyObject *encoding, const char *name, size_t length)
 {
     return PyUnicode_IS_COMPACT_ASCII(encoding) &&
@@ -36,7 +37,7 @@ const char *nc_text_itself(const NcCallInterface *cif, Py_ssize_t index, PyObjec
     return strlen(text) == (size_t)PyUnicode_GET_LENGTH(value) ? text : NULL;
 }
 
-/* Return the bytes of a character, for a letter other than 'c'. */
+/* Return the size of a character in bytes, for a letter other than 'c'. */
 static size_t wide_size(char text)
 {
     return text == 'w' ? sizeof(wchar_t) : text == 'u' ? 2 : 4;
@@ -66,7 +67,8 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
     if (is_named(encoding, "ascii", 5)) {
         return PyUnicode_DecodeASCII(text, length, "strict");
     }
-    /* PyUnicode_Decode would pass a view of C's memory, which a codec may keep. */
+    /* PyUnicode_Decode would pass the codec a view of C's memory, and a codec may keep that
+     * view. */
     const char *name = PyUnicode_AsUTF8(encoding);
     PyObject *copy = name != NULL ? PyBytes_FromStringAndSize(text, length) : NULL;
     PyObject *found = copy != NULL ? PyCodec_Decode(copy, name, "strict") : NULL;
@@ -105,7 +107,7 @@ static const char *wide_encoding(size_t size)
     return PY_LITTLE_ENDIAN ? "utf-32-le" : "utf-32-be";
 }
 
-/* encode_wide for Latin-1 characters, each of which is one wide character. */
+/* encode_wide for Latin-1 characters: each becomes one wide character. */
 static PyObject *widen(const unsigned char *characters, size_t count, size_t size)
 {
     PyObject *encoded = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((count + 1) * size));

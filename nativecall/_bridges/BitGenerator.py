@@ -4,8 +4,8 @@ The capsule holds a struct of NumPy's C API (numpy/random/bitgen.h): the state, 
 return the next 64-bit or 32-bit unsigned integer, the next double in [0, 1), and raw bits. Here
 these are functions without arguments, each bound to the state: ``d:``, ``Q:`` and ``I:``.
 
-NumPy locks a generator while it uses it without the GIL. These functions do not: hold
-``bit_generator.lock`` if another thread may use the same generator.
+NumPy locks a generator while it uses the generator without the GIL. The functions returned here do
+not lock. Hold ``bit_generator.lock`` if another thread may use the same generator.
 """
 
 from __future__ import annotations

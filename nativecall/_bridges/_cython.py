@@ -1,9 +1,9 @@
-"""Cython: the C functions of modules, by name, and behind `cpdef` functions.
+"""Cython: the C functions that modules export by name, and those behind `cpdef` functions.
 
-A module stores a capsule for each C function that it exports in `__pyx_capi__`, by name: functions
-declared in a .pxd or marked `api`. A `cpdef` function is also a Python object, whose type belongs
-to a module such as ``_cython_3_2_4``. Each variant of a function with fused types has its own
-capsule: ``__pyx_fuse_1name`` and, since Cython 3.3, ``name[double]``.
+A module's `__pyx_capi__` maps the name of each exported C function to a capsule. Functions are
+exported if they are declared in a .pxd or marked `api`. A `cpdef` function is also a Python object,
+whose type belongs to a module such as ``_cython_3_2_4``. Each variant of a function with fused
+types has its own capsule: ``__pyx_fuse_1name`` and, since Cython 3.3, ``name[double]``.
 
 The module does not record whether a C function needs the GIL or sets exceptions. The .pxd beside it
 does (``noexcept nogil``); other Cython modules are compiled against that file. Without a .pxd,
@@ -48,7 +48,7 @@ def plain_name(key: str) -> str:
 
 def _variants(capsules: dict[str, object], name: str) -> list[str]:
     """Return the capsule names of the variants of a function with fused types."""
-    # Some keys are deprecated aliases, which are not of type str.
+    # Keys that are not of type str are deprecated aliases.
     names = [key for key in capsules if isinstance(key, str) and name in key]
     return [key for key in names if plain_name(key) == name]
 
@@ -74,7 +74,7 @@ def exported(module: ModuleType, name: str) -> list[object]:
     Raises
     ------
     TypeError
-        If the module exports none.
+        If the module exports no C functions.
     SymbolError
         If there is no such function; the message lists close matches.
     """
@@ -105,14 +105,14 @@ def exported(module: ModuleType, name: str) -> list[object]:
 
 # -- call behaviour ------------------------------------------------------------------------------
 
-# The exporting module and the name there, by the address of the capsule. `_looked` is the number of
-# modules at the last search, and the last module: imports append.
+# The exporting module and the name there, by the address of the capsule. `_looked` holds the number
+# of modules and the name of the last module, as of the last search; imports append modules.
 _places: dict[int, tuple[str, str]] = {}
 _looked: tuple[int, str] = 0, ""
 
 
 def place(capsule: object) -> tuple[ModuleType, str] | None:
-    """Return the module that exports a capsule, and its name there."""
+    """Return the module that exports a capsule, and the capsule's name there."""
     global _looked, _places
     found = _known(capsule)
     modules = [*sys.modules.items()]
@@ -162,7 +162,7 @@ def promised(capsule: object) -> tuple[int, bool, str | None]:
 
 
 def _behind(obj: Foreign) -> tuple[ModuleType, str] | None:
-    """Return the module of the C function that a `cpdef` function calls, and its name there."""
+    """Return the module of the C function behind a `cpdef` function, and that function's name."""
     name, module = getattr(obj, "__name__", None), getattr(obj, "__module__", None)
     module = sys.modules.get(module) if isinstance(module, str) else None
     if not isinstance(name, str) or not isinstance(module, ModuleType) or not table(module):

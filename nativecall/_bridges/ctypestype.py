@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_ARGUMENTS = 1024  # ctypes' own limit
 
-#: The ctypes types of scalars, by code: all of C's except complex numbers.
+#: The ctypes types of scalars, by code; complex numbers are missing.
 SIMPLE: dict[str, Foreign] = {
     one.text: found
     for one in SCALARS.values()
@@ -92,8 +92,8 @@ def _result_type(result: CType) -> Foreign:
 def _set(pointer: Foreign, name: str, value: object) -> None:
     """`__setattr__` of exported function pointers.
 
-    A pointer that was changed is not shared any more: a callable detects this by its entry
-    (csrc/callable/foreign.h).
+    A pointer that was changed is not shared any more. A callable detects the change by the entry
+    "nativecall" in `_objects` (csrc/callable/foreign.h).
     """
     CFuncPtr.__setattr__(pointer, name, value)
     kept = pointer._objects

@@ -1,10 +1,11 @@
 """Directories where a new file could shadow an include.
 
 `folders` returns the directories of the include path, the environment and the compiler's command
-line, and those beside a file whose include was found elsewhere. If a header tests whether a file
-exists, the result also has that file, or the system's directories. A dangling link is returned
-itself; such an entry cannot be cached. Two cases are not covered: the compiler's own directories
-that precede the system's, and names that macros pass to ``#include`` or ``__has_include``.
+line. It adds the directory of a file if a header that this file includes was found elsewhere. If a
+header tests whether a file exists, the result also contains that file or, if it is missing, the
+system's directories. A dangling link is returned itself; such an entry cannot be cached. Two cases
+are not covered: the compiler's own directories that precede the system's, and names that macros
+pass to ``#include`` or ``__has_include``.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
     """Return the directories on which the result depends besides `files`.
 
     Files whose existence is tested are included. A missing directory is covered by its parent,
-    which changes when it is created.
+    which changes when the directory is created.
     """
     found = dict.fromkeys(map(_nearest, wanted.include))
     named = [
@@ -75,9 +76,9 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
 def _named(text: bytes) -> Iterator[tuple[bool, bool, str]]:
     """Yield the headers that a text names.
 
-    Each has a flag for a mere test of existence, a flag for quotes, and the name.
-    The regular expression runs only on lines with one of the words. On the whole of a long header
-    it would take as long as the preprocessor.
+    Each item holds a flag for a mere test of existence, a flag for quotes, and the name. The
+    regular expression runs only on lines with one of the words in `_WORDS`. On the whole of a long
+    header, this expression would take as long as the preprocessor.
     """
     for word in _WORDS:
         at = text.find(word)
@@ -105,8 +106,8 @@ def _told(options: Sequence[str]) -> list[str]:
 
 
 def _places(folders: Sequence[str], name: str) -> Iterator[str]:
-    """Yield the directories where a header could be, or their nearest existing parents, and
-    dangling links to it.
+    """Yield the directories where a header could be (or their nearest existing parents), and
+    dangling links with its path.
     """
     for folder in folders:
         path = os.path.join(folder, name)

@@ -3,9 +3,9 @@
     parse_function("double (double x, const float *)")     -> Signature
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
 
-`CSource` splits a text into tokens. The parser of headers (parser.py), here strict, converts them
-to nodes, and tables.py converts the nodes to a table. Every error is a `SignatureError` with its
-line and column in the text.
+`CSource` splits a text into tokens. The parser of headers (parser.py) converts the tokens to nodes,
+here in strict mode. tables.py converts the nodes to a table. Every error is a `SignatureError` with
+the line and column in the text.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ def parse_function(text: str) -> Signature:
     ----------
     text : str
         Such as ``"double (double, const float *)"`` or ``"int printf(const char *format, ...);"``.
-        Typedefs and structs that it needs may precede it.
+        Typedefs and structs that the function needs may precede its declaration.
 
     Raises
     ------
     SignatureError
-        If the text does not declare exactly one function, or it cannot be called from outside C.
+        If the text does not declare exactly one function, or the function cannot be called from
+        outside C.
 
     Examples
     --------

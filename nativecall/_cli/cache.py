@@ -1,4 +1,4 @@
-"""``nativecall cache``: list the files cached between processes, with place and size; clear them.
+"""``nativecall cache``: show where cached files are stored and how large they are, or delete them.
 
 Nothing here generates code or imports llvmlite.
 """
@@ -13,7 +13,7 @@ from .._output import Output
 
 
 def run(*, action: str | None) -> int:
-    """Show the cache, or ``clear`` it; return 1 if its directory cannot be used."""
+    """Show the cache, or ``clear`` it; return 1 if that fails."""
     output = Output()
     kept = Cache(directory())
     if kept.where is None:
@@ -34,7 +34,7 @@ def run(*, action: str | None) -> int:
         return 1 if left else 0
     usage = kept.usage()
     output.text(f"holds      {_count(usage.files)}, {_size(usage.size)} of {_size(kept.bound)}")
-    why = unwritable(kept) if os.path.isdir(kept.where) else ""  # a look creates no directory
+    why = unwritable(kept) if os.path.isdir(kept.where) else ""  # create no directory
     if why:
         output.text(f"keeps      nothing more: {why}", "bad")
     if usage.oldest is not None:
@@ -44,7 +44,7 @@ def run(*, action: str | None) -> int:
 
 
 def none_chosen() -> str:
-    """Return how to get a cache on disk where there is none."""
+    """Return what the user must do to get a cache on disk."""
     if os.environ.get("NATIVECALL_CACHE_DIR") == "":
         return "unset NATIVECALL_CACHE_DIR, which is empty, or set it to a directory"
     return "NATIVECALL_CACHE_DIR is relative to a directory that was deleted"

@@ -1,8 +1,8 @@
 """Machine code generated at run time.
 
 - `conversions` returns the code of thunks and loops.
-- `conversioncode` writes it as LLVM IR.
-- `engine` compiles, links and frees it.
+- `conversioncode` writes this code as LLVM IR.
+- `engine` compiles, links and frees the code.
 - `idle` serializes the use of LLVM.
 - `abi` translates the C calling convention (_plan/) to IR.
 

@@ -47,7 +47,7 @@ def loader(ctype: CType) -> Callable[[object, int], object]:
 def _array(
     keep: object, address: int, shape: tuple[int, ...], form: Foreign, strides: object = None
 ) -> Foreign:
-    """Return a NumPy array over memory that keeps an object alive."""
+    """Return a NumPy array over memory; the array keeps `keep` alive."""
     place: dict[str, object] = {"data": (address, False), "shape": shape}
     if strides is not None:  # NumPy 2.4 leaks a reference to None
         place["strides"] = strides
@@ -56,7 +56,7 @@ def _array(
 
 
 def view(array: Foreign, name: str, address: int, code: str | None, owner: type) -> object:
-    """Return a NumPy array over the field `name` of all objects in an array; it keeps the array."""
+    """Return a NumPy array over the field `name` of all objects in `array`, which stays alive."""
     np = extra("numpy", "a view of the fields of objects")
     who = f"field {name!r} of {owner.__name__!r}"
     if code is None:
@@ -103,11 +103,11 @@ def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
 
 
 # Objects keep nothing alive for their pointers. So pointer fields refuse values that must be kept
-# alive, which arguments of calls accept: buffers and Python functions.
+# alive (buffers and Python functions). Arguments of calls accept these.
 
 
 def _without_pointers(ctype: CType) -> CType:
-    """Replace pointers in a type by integers of their size; return the same type without any."""
+    """Replace pointers in a type by integers of their size; without pointers, return `ctype`."""
     if ctype.kind in _POINTERS:
         return _ADDRESS
     if not any([_without_pointers(inner) is not inner for inner in inner_types(ctype)]):
@@ -144,7 +144,7 @@ def _with_addresses(ctype: CType, value: Foreign, who: str) -> Foreign:
 
 
 def _address(ctype: CType, value: Foreign, who: str) -> int:
-    """Return the address of an int, None or a cffi pointer; the user must keep its memory alive."""
+    """Return an int, None or a cffi pointer as an address; the user must keep the memory alive."""
     ffi = _lib.ffi
     if value is None:
         return 0

@@ -1,7 +1,8 @@
-"""Messages about conversion plans: why there is none, and which step of a call failed.
+"""Messages about conversions: why one is impossible, and which step of a call failed.
 
 Messages count arguments from 1, as the caller sees them, and show types by canonical codes.
-`failure` creates the exception for a failed step; the others are parts of the reasons in `rules`.
+`failure` creates the exception for a failed step; the other functions return parts of the reasons
+that `rules` gives.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def advice(source: CType, target: CType) -> str | None:
 def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
     """Return the exception for a failed step in a call of the function `name`.
 
-    `value` is the number or count that was refused. If the function itself failed, it is the code
-    in errno or in its last argument, or else its result.
+    `value` is the number or count that was refused. If the function itself failed, `value` is the
+    code in errno or in the last argument, otherwise the function's result.
     """
     one = plan.steps[step]
     subject = one.subject.format(name)

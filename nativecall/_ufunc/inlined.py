@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
     """Return the address of a loop that needs no `data`, and the owner of its code.
 
-    None if the function's IR is not known, or if the loop must check for failures or take the GIL.
+    Return None if the function's IR is not known, or if the loop must check for failures or take
+    the GIL.
     """
     if plan.core is not None or plan.needs_gil or plan.errors != "none":
         return None
@@ -89,10 +90,10 @@ def _numba_loop(
 
 
 def _inlinable(library: Foreign, callee: str) -> Foreign:
-    """Return a cfunc's module with functions that LLVM may inline.
+    """Return a cfunc's module, changed so that LLVM may inline its functions.
 
     Numba marks the Python function ``noinline``. Linkonce linkage allows several modules to define
-    it, as in Numba's own linking.
+    that function, as in Numba's own linking.
     """
     import llvmlite.binding as llvm
 

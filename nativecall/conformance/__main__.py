@@ -1,6 +1,6 @@
 """``python -m nativecall.conformance``: check a module against the specification.
 
-Exit status: 0 if no rule is violated, 1 if one is, 2 for invalid arguments.
+Exit status: 0 if no rule is violated, 1 if a rule is violated, 2 for invalid arguments.
 """
 
 from __future__ import annotations

@@ -100,9 +100,9 @@ NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of_object(PyObject *obj)
     return place != NULL ? (const PyCustomSlotTable *)NC_ABI_LOAD(place) : NULL;
 }
 
-/* Return the row with the key `id` of the object itself, else of its type, or NULL. An object's own
- * row stays valid as long as the object. Costs two PyCustomSlots_Find, or three if the object has
- * its own slots. */
+/* Return the row with the key `id`: the object's own row, otherwise the type's, or NULL. An
+ * object's own row stays valid as long as the object. Costs as much as two calls of
+ * PyCustomSlots_Find, or three if the object has its own slots. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindOnObject(PyObject *obj, uintptr_t id,
                                                                 Py_ssize_t expected_pos)
 {

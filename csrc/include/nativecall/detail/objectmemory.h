@@ -1,18 +1,19 @@
 /* nativecall/detail/objectmemory.h: the memory of native objects. Each thread caches some blocks of
- * destroyed objects for its next ones.
+ * destroyed objects for its next objects.
  *
- * Idea:       each thread has a free list per size, of up to NC_MEMORY_MOST blocks. Taking or
- *             giving back a block is a few instructions, none of them atomic. malloc and free,
- *             which do not know the size in advance, take over a hundred.
+ * Idea:       for each size, each thread has a free list of up to NC_MEMORY_MOST blocks. Taking or
+ *             giving back a block needs a few instructions, none of them atomic. malloc and free do
+ *             not know the size in advance and need more than a hundred instructions.
  * Invariants: a listed block is unused, and was allocated by malloc with its size rounded up. So
- *             another thread or module may have allocated it, and free() accepts it.
+ *             another thread or module may have allocated the block, and free() accepts it.
  * Threads:    a list belongs to one thread. Earlier writes of other threads to a block are ordered
  *             by the reference count that released it. An exiting thread frees its blocks. Until
- *             its exit handler is registered, it caches none (`most` is 0). The module must stay
- *             loaded, as CPython's extension modules do, because exiting threads call it.
- * Plain:      all blocks come from malloc and go to free, without a cache, under AddressSanitizer,
- *             with NC_OBJECT_CHECKED, and on systems other than Linux. There a thread's variables
- *             may be destroyed before the destructors of pthread_key_create run. */
+ *             its exit handler is registered, a thread caches no blocks (`most` is 0). The module
+ *             must stay loaded, as CPython's extension modules do, because exiting threads call it.
+ * Plain:      under AddressSanitizer, with NC_OBJECT_CHECKED and on systems other than Linux,
+ *             nothing is cached: all blocks come from malloc and go to free. On systems other than
+ *             Linux, a thread's variables may be destroyed before the destructors of
+ *             pthread_key_create run. */
 #ifndef NATIVECALL_OBJECTMEMORY_H
 #define NATIVECALL_OBJECTMEMORY_H
 
@@ -44,7 +45,7 @@ NC_STATIC_INLINE size_t nc_memory_size(size_t size)
 }
 
 /* malloc(nc_memory_size(size)). The barrier keeps compilers from merging malloc and memset into
- * calloc: in glibc that takes a lock where malloc would use the thread's cache. */
+ * calloc. In glibc, calloc takes a lock where malloc would use the thread's cache. */
 NC_STATIC_INLINE void *nc_memory_new(size_t size)
 {
     void *block = malloc(nc_memory_size(size));
@@ -85,7 +86,7 @@ NC_STATIC void nc_memory_give(void *block, size_t size)
 #else
 
 enum {
-    NC_MEMORY_SIZES = 20, /* cached sizes: less than so many steps */
+    NC_MEMORY_SIZES = 20, /* blocks of fewer size steps are cached */
     NC_MEMORY_MOST = 64   /* blocks of one size */
 };
 
