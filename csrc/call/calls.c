@@ -16,7 +16,7 @@ static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
                              nargs == 1 ? "" : "s", given);
 }
 
-/* For a call with keywords: raises the error for the first missing argument. */
+/* Raises the error for the first argument that a call with keywords lacks. */
 static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given)
 {
     PyObject *names = self->cif->names;
@@ -47,7 +47,8 @@ Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name)
     return -1;
 }
 
-/* The position of keyword `name`, usually `likely`; or -1 with an exception. */
+/* Returns the position of keyword `name`, or -1 with an exception. Tries position `likely` first.
+ * */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t likely)
 {
     PyObject *names = self->cif->names;
@@ -137,8 +138,8 @@ PyObject *nc_vectorcall_wrapper(PyObject *object, PyObject *const *args, size_t 
     }
     PyObject *wrapper = Py_XNewRef(self->more->wrapper);
     if (wrapper == NULL) {
-        /* Other Python code may run meanwhile and replace the pointer. Then the wrapper may call
-         * the old one, so it is not kept. */
+        /* Python code may run here and replace the function pointer. Then the wrapper may call the
+         * old function, so it is not cached. */
         void *target = NC_SINGLE_TARGET(self);
         wrapper = PyObject_CallOneArg(nc_hooks.make_wrapper, object);
         NcMore *more = wrapper != NULL ? nc_callable_more(self) : NULL;
@@ -172,8 +173,8 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 
 /* ---- calls that ask for entries -------------------------------------------------------------- */
 
-/* Calls a method of the hook with the callable, the values and `names`, unless that is NULL. A new
- * reference, also to None; NULL with an exception. */
+/* Calls a method of the hook with the callable, the values and, unless NULL, `names`. Returns a new
+ * reference, possibly to None, or NULL with an exception. */
 static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
                           Py_ssize_t count, PyObject *names)
 {

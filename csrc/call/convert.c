@@ -1,13 +1,13 @@
-/* csrc/call/convert.c: the interpreter of conversions (plan.h): those of Thunks, as the C half of
- * nc_conversion, and those of ufunc loops.
+/* csrc/call/convert.c: interprets the conversions (plan.h) of Thunks and of ufunc loops. For
+ * Thunks, this is the C half of nc_conversion.
  *
  * The block of the incoming call and the frame of the outgoing call lie on the C stack. Ops before
  * the call fill the frame. Ops after it write through the caller's pointers and store the result in
- * the block. If an op fails, other ops store what C gets instead. Everything runs without the GIL,
- * except where thunk.h takes it.
+ * the block. If an op fails, other ops store the values that C gets instead. Everything runs
+ * without the GIL, except where thunk.h takes it.
  *
- * A Thunk may be deallocated during its own call. Its memory, spec and conversion stay for a while
- * (call/thunkobject.h). */
+ * A Thunk may be deallocated during its own call. Its memory, spec and conversion stay valid for a
+ * while (call/thunkobject.h). */
 #include "convert.h"
 
 #include "entry.h"
@@ -31,12 +31,11 @@ enum { MOST_SCALAR = 32 };
 typedef struct {
     const NcConversion *plan;
     void *function;
-    NcThunk *thunk; /* NULL for loops, which have no ops that need it */
+    NcThunk *thunk; /* NULL for loops, whose ops do not use it */
     char *base[NC_BASES];
-    int taken; /* how the GIL was taken */
-    uint32_t
-        step; /* the failed step, and below the bits of its value; NC_NOWHERE: nothing to raise */
-    uint64_t bits;
+    int taken;     /* how the GIL was taken */
+    uint32_t step; /* the failed step; NC_NOWHERE: nothing to raise */
+    uint64_t bits; /* the value of the failed step */
 } Run;
 
 static inline char *place(const Run *now, uint8_t base, uint32_t at)
@@ -59,7 +58,7 @@ static inline void copy_bytes(char *to, const char *from, size_t size)
     }
 }
 
-/* A word whose low bytes are those at `from`. */
+/* Returns a word whose low bytes are the `size` bytes at `from`. */
 static inline uint64_t read_word(const char *from, uint32_t size)
 {
     uint64_t word = 0;
@@ -97,7 +96,7 @@ static int narrow(Run *now, const NcOp *op, const char *from, char *to)
     return 0;
 }
 
-/* Executes `count` ops: 0, or -1 if one failed. */
+/* Executes `count` ops. Returns 0, or -1 if an op failed. */
 static int perform(Run *now, const NcOp *op, uint32_t count)
 {
     const int keep = (now->plan->flags & NC_CONVERSION_KEEPS) != 0;
@@ -181,7 +180,7 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
     return 0;
 }
 
-/* After a failed op: raises the exception, and stores what C gets. */
+/* After a failed op, raises the exception and stores the values that C gets. */
 NC_NOINLINE void show(Run *now)
 {
     const NcConversion *plan = now->plan;
@@ -220,7 +219,7 @@ typedef struct {
     const Py_ssize_t *lengths; /* of core dimensions */
     const Py_ssize_t *steps;
     char **at;     /* the element of each operand */
-    char **copies; /* for each array a contiguous copy, or NULL */
+    char **copies; /* a contiguous copy of each array, or NULL */
 } Loop;
 
 static Py_ssize_t length_of(const Loop *now, const NcLoopArray *array, uint32_t axis)
@@ -228,7 +227,7 @@ static Py_ssize_t length_of(const Loop *now, const NcLoopArray *array, uint32_t 
     return now->lengths[now->axes[array->axis + axis]];
 }
 
-/* The bytes of a contiguous copy; 0 if the array is contiguous, or has no items. */
+/* Returns the size of a contiguous copy, or 0 if the array is contiguous or has no items. */
 static size_t bytes_to_copy(const Loop *now, const NcLoopArray *array)
 {
     Py_ssize_t size = (Py_ssize_t)array->size;
@@ -241,7 +240,8 @@ static size_t bytes_to_copy(const Loop *now, const NcLoopArray *array)
     return has_gaps ? (size_t)size : 0;
 }
 
-/* Copies an array from dimension `axis` on; steps of NULL mean a contiguous array. */
+/* Copies an array, starting at dimension `axis`. Steps that are NULL mean that the array is
+ * contiguous. */
 static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axis, char *to,
                          const Py_ssize_t *to_steps, const char *from, const Py_ssize_t *from_steps)
 {
@@ -259,7 +259,8 @@ static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axi
     return done;
 }
 
-/* Prepares an element's arrays: their contents and the addresses that the function gets. */
+/* Prepares the arrays of a loop element: their contents, and the addresses that the function
+ * gets. */
 static void begin_arrays(const Loop *now)
 {
     for (uint32_t i = 0; i < now->loop->arrays; i++) {
@@ -290,7 +291,7 @@ static void end_arrays(const Loop *now, uint32_t i, char *to)
     }
 }
 
-/* Allocates the contiguous copies: 0, or -1 with MemoryError. */
+/* Allocates the contiguous copies. Returns 0, or -1 with MemoryError. */
 static int make_copies(const Loop *now)
 {
     for (uint32_t i = 0; i < now->loop->arrays; i++) {
@@ -305,7 +306,8 @@ static int make_copies(const Loop *now)
     return 0;
 }
 
-/* Checks that all lengths fit the function's integers: 0, or -1 with an exception. */
+/* Checks that all lengths fit the function's integer arguments. Returns 0, or -1 with an exception.
+ * */
 static int check_lengths(const NcLoop *loop, const NcLoopLength *length, const Py_ssize_t *lengths,
                          NcCallable *function)
 {

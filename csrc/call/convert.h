@@ -11,12 +11,12 @@
 /* A loop's user data, its last argument. */
 typedef struct {
     void *function;
-    NcCallable *callable;      /* raises the exceptions of its failures */
-    const struct NcLoop *loop; /* for generated loops, nc_symbols */
+    NcCallable *callable;      /* its error convention gives the exception of a failure */
+    const struct NcLoop *loop; /* in generated loops, this is nc_symbols instead */
 } NcLoopData;
 
 #if NC_HAS_MACHINE_CODE
-/* Raises the exception of a failed function by its error convention. */
+/* Raises the exception that a function's error convention requires for a failure. */
 void nc_loop_failed(const NcLoopData *data, uint64_t bits, uint32_t flags, uint32_t errors);
 void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps, void *data);
 #define NC_LOOP ((void *)(uintptr_t)nc_loop)

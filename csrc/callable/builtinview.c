@@ -13,8 +13,8 @@ static PyObject *living_view(NcCallable *self)
     return self->more->view != NULL ? nc_weakref_get(self->more->view) : NULL;
 }
 
-/* Describes the built-in form of a single's vectorcall. Its convention depends only on the number
- * of arguments, however the single is called. */
+/* Describes the built-in form of a single's vectorcall. Only the number of arguments determines the
+ * METH_* convention. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
     const NcCallInterface *cif = self->cif;
@@ -40,7 +40,8 @@ static void describe_overloaded(PyMethodDef *method)
     method->ml_flags = METH_FASTCALL;
 }
 
-/* Registers views with `pickle`, before the first is made: 0, or -1 with an exception. */
+/* Registers views with `pickle` before the first view is created. Returns 0, or -1 with an
+ * exception. */
 static int tell_how_to_pickle(void)
 {
     static int is_told;
@@ -50,7 +51,8 @@ static int tell_how_to_pickle(void)
     return is_told ? 0 : -1;
 }
 
-/* Makes the callable's PyMethodDef, before its first view. -1 with an exception. */
+/* Fills the callable's PyMethodDef before its first view is created. Returns 0, or -1 with an
+ * exception. */
 static int describe(NcCallable *self)
 {
     PyMethodDef *method = &self->as.view;
@@ -120,7 +122,7 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     return view;
 }
 
-/* How CPython calls built-in functions that are METH_FASTCALL. */
+/* The vectorcall function of CPython for METH_FASTCALL built-in functions. */
 static vectorcallfunc vectorcall_fast;
 
 int nc_builtinview_ready(void)

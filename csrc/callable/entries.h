@@ -7,24 +7,25 @@
 
 #include "layout.h"
 
-/* The callable restricted to a single's only entry, even if more are added later: a borrowed
- * reference, made on first use. NULL with an exception. */
+/* Returns a callable that has only the entry of a single, even if entries are added to the single
+ * later. It is created on first use. A borrowed reference, or NULL with an exception. */
 PyObject *nc_entries_only(NcCallable *self);
 
-/* The callable itself, or the part of it, that has the entry of a signature as written; for None,
- * the only entry's. A borrowed reference, or NULL with an exception. */
+/* Returns the callable or the part that has the entry with a signature, which is given as written.
+ * None selects the only entry. A borrowed reference, or NULL with an exception. */
 NcCallable *nc_entries_part(NcCallable *self, PyObject *signature);
 
-/* The same, but only among existing entries. Returns NULL without an exception if there is none or
- * the text is not a signature, and NULL with an exception if the lookup failed. */
+/* Like nc_entries_part, but searches only existing entries. Returns NULL without an exception if no
+ * entry has the signature or the text is not a signature. Returns NULL with an exception if the
+ * lookup fails. */
 NcCallable *nc_entries_find(NcCallable *self, PyObject *signature);
 
-/* The slots and the getter of the type. */
+/* Slots and a getter of the native callable type. */
 PyObject *nc_entries_subscript(PyObject *callable, PyObject *signature);
 int nc_entries_contains(PyObject *callable, PyObject *signature);
 PyObject *nc_entries_signatures(PyObject *callable, void *closure);
 
-/* _entries(): the entries of the call table, as readers see them: [(text, address, flags)]. */
+/* _entries(): the call table as its readers see it, a list of (text, address, flags). */
 PyObject *nc_entries_rows(PyObject *callable, PyObject *none);
 
 /* address(signature=None), METH_FASTCALL | METH_KEYWORDS. */

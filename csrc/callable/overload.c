@@ -1,22 +1,23 @@
 /* csrc/callable/overload.c: chooses among the entries of an overloaded callable by argument types.
  *
  * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate with the lowest
- * sum is called; among equals, the earliest. So an exact match always wins, and the order of
- * entries matters only among equals. If nothing fits, the error lists the entries.
+ * total cost is called; if several have it, the first of them. So an exact match always wins, and
+ * the order of entries matters only between equal costs. If nothing fits, the error lists the
+ * entries.
  *
  * Speed. The choice depends on the classes of the arguments, not on their values. Python's float,
  * bool, complex and None are classes, and so is each NumPy scalar type. Ints are classified by the
  * integer types of the entries that they fit. A contiguous, writable array is classified by its
  * element type, if all entries take arrays of numbers by pointer and in one memory layout. A
- * dispatcher is a table from the argument classes of a call to the entry that the rule chose for
- * them before. Only the rule fills the table, so the two never differ.
+ * dispatcher is a table that maps the argument classes of a call to the entry that the rule has
+ * chosen for these classes. Only the rule fills the table, so the two never differ.
  *
  * A callable with a specialize hook, such as a compiler's function, gets a new entry if no entry
- * matches the arguments exactly. If none can be made, the rule's choice is called.
+ * matches the arguments exactly. If no entry can be created, the rule's choice is called.
  *
- * Guarantees. Choosing converts nothing. The user code that it may run is __index__ of integers and
- * the match hook's queries; on a table hit, an array's exporter only. Errors of a failed match are
- * cleared; a failed hook's error propagates. */
+ * Guarantees. Choosing converts nothing. It may run user code: __index__ of integers, and what the
+ * match hook calls. On a table hit, it runs no user code except the buffer exporters of arrays.
+ * Errors of a failed match are cleared; errors of a hook propagate. */
 #include "overload.h"
 
 #include "call/calls.h"
@@ -34,8 +35,8 @@ static const NcCallInterface *part_cif(PyObject *parts, Py_ssize_t position)
     return ((const NcCallable *)(void *)part)->cif;
 }
 
-/* The position of the part with the lowest cost; among equals, the earliest. -1 if none takes the
- * arguments, -2 with an exception. */
+/* Returns the position of the part with the lowest cost; if several have it, the first. Returns -1
+ * if no part takes the arguments, or -2 with an exception. */
 static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                              long *best_cost)
 {
@@ -70,8 +71,8 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 
 /* ---- classes of values ----------------------------------------------------------------------- */
 
-/* Values of a class cost the same for every argument type of a set of signatures. Each dispatcher
- * numbers its classes of ints, from CLASS_INT on. */
+/* Classes of values. For each argument type in a set of signatures, all values of a class have the
+ * same cost. Each dispatcher numbers its own classes of ints, from CLASS_INT on. */
 enum {
     CLASS_UNKNOWN = 0, /* needs the rule */
     CLASS_FLOAT,
@@ -84,7 +85,7 @@ enum {
     CLASS_BYTES = 44,  /* of bytes objects, which are read-only */
     CLASS_ARRAY = 45,  /* the first class of arrays */
     CLASS_BITS = 6,
-    MOST_ARGUMENTS = 10, /* that a key has room for, with one bit above them */
+    MOST_ARGUMENTS = 10, /* that fit in a key, with one bit above them */
 };
 
 /* The element types of arrays; each has a class. */
@@ -92,9 +93,9 @@ enum {
 static const char array_letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 0};
 _Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS, "a class for each");
 
-/* Types whose class is known without looking at the value, by address; subclasses are other types.
- * Only static types, which live as long as the process. They are few, so a search soon meets an
- * empty place. */
+/* A hash table, by address, of the types that have a class; a subclass is a different type. It
+ * holds only static types, since these live as long as the process. They are few, so a search soon
+ * finds an empty place. */
 enum { TYPE_PLACES = 64 };
 static struct {
     PyTypeObject *type;
@@ -102,7 +103,7 @@ static struct {
     char letter; /* nc_value_letter of every instance */
 } known_types[TYPE_PLACES];
 
-static int numpy_count; /* of NumPy's scalar types among them */
+static int numpy_count; /* number of NumPy's scalar types in known_types */
 
 static size_t type_place(const PyTypeObject *type)
 {
@@ -114,7 +115,7 @@ static size_t type_place(const PyTypeObject *type)
     return place;
 }
 
-/* Adds a value's type to the known ones if it qualifies. */
+/* Adds a value's type to known_types if the type has a class. */
 static void learn_type(PyObject *value)
 {
     PyTypeObject *type = Py_TYPE(value);
@@ -153,14 +154,14 @@ static void learn_type(PyObject *value)
 enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
 
 struct NcDispatcher {
-    size_t references;              /* of the callable, and of each call that asks an exporter */
-    int takes_arrays;               /* whether arrays have classes */
-    int export;                     /* export flags for them; 0 if memory layouts differ */
-    int takes_bytes;                /* whether bytes have a class, too */
-    unsigned char int_class[2][64]; /* of ints that have 64 bits, by sign and length */
+    size_t references; /* held by the callable, and by each call that runs an exporter */
+    int takes_arrays;  /* whether arrays have classes */
+    int export;        /* export flags for arrays; 0 if memory layouts differ */
+    int takes_bytes;   /* whether bytes objects have a class */
+    unsigned char int_class[2][64]; /* for ints of 64 bits, by sign and bit length */
     struct {
         uint64_t key;      /* classes of arguments; 0: an empty place */
-        Py_ssize_t choice; /* the part's position for them */
+        Py_ssize_t choice; /* position of the part to call */
     } memo[MEMO_PLACES];
 };
 
@@ -171,9 +172,9 @@ static char number_letter(const NcCallInterface *cif, Py_ssize_t index)
     return argument->code == 'P' && cif->fortran ? argument->pointee : argument->code;
 }
 
-/* Assigns classes to ints: two have the same class if they fit the same integer types of the set.
- * That depends only on the sign and bit length: for a negative int, the length of its
- * complement. */
+/* Assigns classes to ints: two ints have the same class if they fit the same integer types of the
+ * set. Which types an int fits depends only on its sign and its bit length. For a negative int, the
+ * bit length of its complement counts. */
 static void number_ints(NcDispatcher *self, PyObject *parts)
 {
     unsigned char ends[2][65] = {{0}, {0}};
@@ -199,9 +200,9 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     }
 }
 
-/* Whether an array's cost depends only on its elements: all arguments are scalars, objects, and
- * pointers to scalars. For structs, views and pointers to arrays the value must be inspected. Sets
- * *bytes to whether bytes objects have a class. */
+/* Returns whether an array's cost depends only on its element type. That is so if all arguments are
+ * scalars, objects or pointers to scalars. For structs, views and pointers to arrays the value must
+ * be inspected. Sets *bytes to whether bytes objects have a class. */
 static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
@@ -216,7 +217,7 @@ static int knows_arrays(PyObject *parts, int *bytes)
                 return 0;
             }
             if (code == 'P' && cif->arguments[i].pointee == 'v') {
-                /* That depends on read-only arguments, which the signature does not show. */
+                /* Whether bytes fit depends on const, which the signature omits. */
                 *bytes = 0;
             }
         }
@@ -260,7 +261,7 @@ void nc_dispatcher_release(NcDispatcher *self)
     }
 }
 
-/* Bit length; 1 for 0 too, since every integer type that fits 1 fits 0. */
+/* Bit length, but 1 for 0: every integer type that can hold 1 can hold 0. */
 static inline int bit_length(uint64_t bits)
 {
 #if defined(__GNUC__)
@@ -280,7 +281,7 @@ static inline int class_of_int(const NcDispatcher *self, int64_t number)
     return self->int_class[negative][bit_length((uint64_t)(negative ? ~number : number))];
 }
 
-/* For an int of several digits. */
+/* The class of an int that has several digits in CPython. */
 NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
 {
     int overflow = 0;
@@ -288,9 +289,9 @@ NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
     return overflow == 0 ? class_of_int(self, number) : CLASS_UNKNOWN;
 }
 
-/* An exporter may run Python code (NumPy warns about some arrays), which may add an entry. Then
- * `self` is no longer the owner's dispatcher, and the class is unusable. Nothing else in a key runs
- * code. */
+/* A buffer exporter may run Python code (NumPy warns about some arrays), and that code may add an
+ * entry. Then `self` is no longer the owner's dispatcher, and the class is unusable. Nothing else
+ * that key_of() does can run Python code. */
 NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *value)
 {
     Py_buffer buffer;
@@ -338,8 +339,8 @@ static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *valu
     return class_ == CLASS_BUFFER ? class_of_array(owner, self, value) : class_;
 }
 
-/* Packs the classes of all arguments into one number; 0 if one has no class. The bit above them
- * distinguishes numbers of arguments. */
+/* Packs the classes of all arguments into one number; returns 0 if an argument has no class. The
+ * bit above the classes distinguishes calls with different numbers of arguments. */
 static inline uint64_t key_of(NcCallable *owner, NcDispatcher *self, PyObject *const *args,
                               Py_ssize_t nargs)
 {
@@ -362,8 +363,8 @@ static inline size_t memo_place(uint64_t key)
     return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS));
 }
 
-/* Whether the cost of a NumPy scalar with this letter depends on its value: its integer type does
- * not fit some integer type of the set. */
+/* Returns whether the cost of a NumPy scalar with this letter depends on its value. It does if some
+ * integer type of the set cannot hold all values of the scalar's type. */
 static int varies(PyObject *parts, char letter)
 {
     const NcIntegerKind *found = nc_integer_kind(letter);
@@ -383,8 +384,8 @@ static int varies(PyObject *parts, char letter)
     return 0;
 }
 
-/* Records the rule's choice, if it is the same for all values of these classes. It always is for an
- * exact match: the value's own type holds every such value. */
+/* Records the rule's choice if it is the same for all values of these classes. For an exact match
+ * it always is, since the types of the entry can hold all these values. */
 static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                      Py_ssize_t choice, long cost)
 {
@@ -413,14 +414,15 @@ static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, 
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Table miss: applies the rule. A new reference to the chosen part, or NULL with an exception. */
+/* Applies the rule after a table miss. Returns a new reference to the chosen part, or NULL with an
+ * exception. */
 static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallable *part = NULL;
     PyObject *parts = Py_XNewRef(self->more->parts);
     long cost = 0;
     if (parts == NULL) {
-        /* The collector has cleared the callable, and a finaliser calls its view. */
+        /* The garbage collector has cleared the callable; then a finalizer called its view. */
         nc_refuse_empty(self);
         return NULL;
     }
@@ -438,7 +440,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         for (Py_ssize_t i = 0; i < nargs; i++) {
             learn_type(args[i]);
         }
-        /* The rule may run Python code that adds an entry; then the choice is not recorded. */
+        /* The rule may run Python code that adds an entry. Then do not record the choice. */
         if (self->more->parts == parts) {
             if (self->more->dispatcher == NULL) {
                 self->more->dispatcher = dispatcher_new(parts);
@@ -454,7 +456,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
     return part;
 }
 
-/* Table miss, or keyword arguments. */
+/* For calls that miss the table or have keyword arguments. */
 NC_NOINLINE PyObject *call_by_rule(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                    PyObject *kwnames)
 {
@@ -486,8 +488,9 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
         for (size_t probe = 0; NC_LIKELY(key != 0) && probe < MEMO_PROBES; probe++) {
             size_t next = (place + probe) % MEMO_PLACES;
             if (NC_LIKELY(dispatcher->memo[next].key == key)) {
-                /* The parts are still the dispatcher's: if they had changed, the key would be 0.
-                 * The caller holds the callable, which holds all parts that it ever had. */
+                /* The dispatcher was made for these parts: if an exporter had changed them, the
+                 * key would be 0. The caller keeps the callable alive, and the callable keeps all
+                 * parts that it ever had. */
                 PyObject *part = PyTuple_GET_ITEM(more->parts, dispatcher->memo[next].choice);
                 return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
             }

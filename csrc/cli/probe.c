@@ -1,8 +1,8 @@
 /* csrc/cli/probe.c: calls a native callable from C, as a consumer does.
  *
  * `nativecall demo` checks and times these calls, so that users need no compiler. The loop uses
- * only the public headers. It is compiled once for each way and signature, as in a consumer, so it
- * has no branch on either inside. */
+ * only the public headers. Each copy of it is compiled for one way and one signature, as in a
+ * consumer, so it does not branch on them. */
 #include "platform/functions.h"
 
 #include <string.h>
@@ -25,13 +25,14 @@ typedef struct {
     const double *y; /* second arguments; NULL if there are none */
 } Job;
 
-/* Looks up the function to call; NULL if there is no such entry. */
+/* Look up the function to call; NULL if there is no such entry. */
 #define FOUND_POINTER(job) (job)->pointer
 #define FOUND_OFFSET(job) nc_native_function((job)->callable, (job)->signature, NC_FLAG_NEEDS_GIL)
 #define FOUND_SLOT(job)                                                                            \
     nc_native_function_by_slot((job)->callable, (job)->signature, NC_FLAG_NEEDS_GIL)
 
-/* The loop for a way and a signature, run without the GIL. 0, or -1 if an entry is missing. */
+/* The loop for a way and a signature. It runs without the GIL and returns 0, or -1 if an entry is
+ * missing. */
 #define LOOP(way, kind, function_type, ...)                                                        \
     static int loop_##way##_##kind(const Job *job)                                                 \
     {                                                                                              \
@@ -78,7 +79,7 @@ static int run_object(const Job *job)
     return 0;
 }
 
-/* The position of `name` in `names`, or -1 with an exception. */
+/* Returns the position of `name` in `names`, or -1 with an exception. */
 static int choose(const char *what, const char *name, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -102,11 +103,11 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
  * of doubles. The signature is "d:d" or "f:f"; with y, it is "d:dd" or "d:di". `way` is how each
  * call is made:
  *
- *   "pointer"   through the function pointer, which is found once, before the loop
- *   "offset"    found by the offset in the object's type, each time anew
- *   "slot"      found through the slot table, each time anew
- *   "object"    as code without nativecall must: arguments boxed, a Python call, result unboxed;
- *               takes any Python callable
+ *   "pointer"   look up the function pointer once, before the loop
+ *   "offset"    look it up for each call, by the offset in the object's type
+ *   "slot"      look it up for each call, through the slot table
+ *   "object"    box the arguments, call through Python and unbox the result, as code without
+ *               nativecall must; accepts any Python callable
  *
  * All except "object" run without the GIL. Raises LookupError if there is no such entry. */
 PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)

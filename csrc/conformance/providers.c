@@ -1,15 +1,15 @@
-/* csrc/conformance/providers.c: the module nativecall.conformance._providers. It creates types and
- * objects for the conformance kit, correct and broken ones, that Python code cannot create.
+/* csrc/conformance/providers.c: the module nativecall.conformance._providers. For the conformance
+ * kit, it creates correct and broken types and objects, which Python code cannot create.
  *
  * It includes only nativecall_abi.h, as any provider could. The kit builds its cases in Python
  * (nativecall/conformance/_hostile.py), with tables in memory allocated by cffi.
  *
  *     make_type(name, is_ready, array, room, offset, bases, call)     a static type
- *     view(object)                                       a built-in function bound to it
+ *     view(object)                                       a built-in function bound to the object
  *     behind(object)                                     the callable of a built-in view, or itself
  *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 returns in a
- *                                                        thread without a thread state, while this
- *                                                        one holds the GIL
+ *                                                        thread without a thread state, while the
+ *                                                        calling thread holds the GIL
  *
  * All created objects are immortal. All functions need the GIL. */
 #define PY_SSIZE_T_CLEAN
@@ -18,7 +18,7 @@
 /* ---- objects --------------------------------------------------------------------------------- */
 
 #define WORDS 4
-#define API_WORD 2 /* address of tier 2's entries, terminated by a NULL signature */
+#define API_WORD 2 /* address of the entries of tier 2; a NULL signature ends them */
 
 typedef struct {
     PyObject_HEAD
@@ -59,9 +59,9 @@ static PyMethodDef object_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* make_type(name, is_ready, array, room, offset, bases, call): return a static type, readied by the
- * runtime or of an ordinary metatype. `array` is the address of `room` rows, or 0. `call` is 'a' or
- * 'b' for one of two functions, else none. */
+/* make_type(name, is_ready, array, room, offset, bases, call): return a static type. If
+ * `is_ready`, the runtime readies the type; otherwise PyType_Ready does. `array` is the address of
+ * `room` rows, or 0. `call` selects tp_call: 'a' or 'b' for one of two functions, else NULL. */
 static PyObject *make_type(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
@@ -133,7 +133,7 @@ static const PyNativeCallableEntry *find(PyObject *object, const char *signature
     return NULL;
 }
 
-/* Broken: raises and returns an entry. */
+/* Broken: returns an entry although it sets an exception. */
 static const PyNativeCallableEntry *find_and_raise(PyObject *object, const char *signature,
                                                    uintptr_t refuse)
 {
@@ -189,7 +189,7 @@ static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
     }
     PyLockStatus ended =
         PyThread_acquire_lock_timed(question->done, (PY_TIMEOUT_T)seconds * 1000000, 0);
-    /* Before 3.12 that thread's exception is set in this one. */
+    /* Before Python 3.12, an exception of `find` is set in this thread. */
     return PyErr_Occurred() ? NULL : PyBool_FromLong(ended == PY_LOCK_ACQUIRED);
 }
 

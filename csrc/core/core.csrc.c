@@ -1,6 +1,6 @@
-/* csrc/core/core.csrc.c: the preamble of cffi's wrapper of the core: the headers whose functions
- * core.cdef.txt lists, and the functions of cffipointer.h. Most of the latter can only be written
- * inside such a wrapper. */
+/* csrc/core/core.csrc.c: the preamble of cffi's wrapper of the core. It includes the headers of the
+ * functions in core.cdef.txt, and defines the functions of cffipointer.h. Most of these definitions
+ * are only possible inside such a wrapper. */
 #include "core/cffipointer.h"
 #include "core/core.h"
 
@@ -15,8 +15,8 @@ int nc_core_pack(const char *text, size_t length, uint64_t *words, size_t *count
     return nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, count);
 }
 
-/* cffi sets its functions when the wrapper's module is imported, which happens on demand. -1 with
- * an exception if the import fails. */
+/* Importing the wrapper's module sets the pointers to cffi's functions. Imports the module on first
+ * use. Returns 0, or -1 with an exception if the import fails. */
 static int has_functions(void)
 {
     if (_cffi_from_c_pointer != NULL) {

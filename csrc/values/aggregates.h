@@ -6,14 +6,15 @@
 
 #include "pointers.h"
 
-/* Store a value for argument `place` of a call interface in `memory`. If `place` is negative, it is
- * the first argument, and `name` is the whole subject of messages. *keep is a new list of what the
- * value points to, or NULL. Return 0, 1 if arbitrary code may have run, or -1 with an exception. */
+/* Store a value for argument `place` of a call interface in `memory`. A negative `place` means the
+ * first argument, and that `name` is the whole subject of messages. *keep is a new list of the
+ * objects that the value points to, or NULL. Return 0, 1 if arbitrary code may have run, or -1 with
+ * an exception. */
 int nc_store_value(NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                    void *memory, PyObject **keep);
 
-/* Store argument `index`, of any type, in `memory`. owner->keep receives what it points to; `owner`
- * is NULL for a type without pointers. Return as nc_store_value does. */
+/* Store argument `index`, of any type, in `memory`. owner->keep receives the objects that the
+ * value points to. `owner` is NULL for a type without pointers. Return as nc_store_value does. */
 int nc_store_argument(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                       void *memory, NcPointer *owner);
 

@@ -1,7 +1,8 @@
 /* csrc/values/fortran.c: implements fortran.h. */
 #include "fortran.h"
 
-/* From this offset on, a Py_buffer without an object is unused and has space for any number. */
+/* In a Py_buffer without an object, the bytes from this offset on are unused. Any number fits
+ * there. */
 #define ROOM offsetof(Py_buffer, itemsize)
 _Static_assert(sizeof(Py_buffer) - ROOM >= 32 && (offsetof(NcPointer, buffer) + ROOM) % 16 == 0,
                "a complex long double fits, aligned as the pointer is");
@@ -21,7 +22,7 @@ int nc_refer(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObj
                 ? PyUnicode_AsASCIIString(value)
                 : PyUnicode_AsEncodedString(value, PyUnicode_AsUTF8(cif->encoding), "strict");
         if (bytes != NULL && PyBytes_GET_SIZE(bytes) == 1) {
-            /* CPython shares 1-byte bytes objects, and the procedure may write to it. */
+            /* The procedure may write to the text, but CPython shares bytes objects of length 1. */
             Py_SETREF(bytes, PyByteArray_FromStringAndSize(PyBytes_AS_STRING(bytes), 1));
         }
         if (bytes == NULL) {

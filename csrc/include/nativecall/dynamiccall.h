@@ -11,32 +11,38 @@
  *
  *   NC_WAY_EXACT      obj has an entry with this signature; its C function is called
  *                     (registercall.h)
- *   NC_WAY_PROMOTED   obj has an entry whose arguments can hold every value of the caller's types,
- *                     and whose result fits the caller's: "d:dd" or "f:qd" here. The entry with the
- *                     least widening is used, the first of equals. No conversion loses precision:
- *                     int64 is not promoted to double.
+ *   NC_WAY_PROMOTED   obj has an entry whose argument types can hold every value of the caller's
+ *                     types, and the caller's result type can hold every result: "d:dd" or "f:qd"
+ *                     in this example. Of several such entries, the one with the least widening is
+ *                     used; among equals, the first. No conversion loses precision, so int64 is not
+ *                     promoted to double.
  *   NC_WAY_BOXED      Python calls obj with the arguments converted to Python objects
  *
  * Entries come from native callables and their views, and from find() and entry() of types with
- * __nativecall_api__. Python calls function objects of other libraries; convert them to native
- * callables with nativecall.wrap().
+ * __nativecall_api__. Function objects of other libraries are called through Python; to avoid that,
+ * convert them to native callables with nativecall.wrap().
  *
- * Types. Integers, floats and complex numbers; pointers; objects, borrowed as arguments and new
- * references as results. When boxed, a pointer becomes an int in Python, and NULL becomes None;
- * native callables themselves neither accept nor return such ints. Up to NC_CALL_MAX_ARGUMENTS.
- * Structs, views and variadic signatures raise ValueError: pass a pointer instead.
+ * Types. Integers, floats, complex numbers, pointers and objects. Object arguments are borrowed
+ * references; object results are new references. NC_WAY_BOXED passes a pointer to Python as an int,
+ * and NULL as None; native callables neither accept nor return such ints. A signature may have up
+ * to NC_CALL_MAX_ARGUMENTS arguments. Structs, views and variadic signatures raise ValueError; pass
+ * a pointer instead.
  *
  * The GIL. nc_call() needs the GIL and returns 0, or -1 with an exception. It releases the GIL
- * around an entry with NC_FLAG_RELEASE_GIL. It raises exceptions of NC_ERRORS_PYTHON entries and of
- * those whose flags say that they run Python code. Entries with other error conventions are called
- * through Python, which handles them; an NC_ERRORS_ARGUMENT argument is then not passed.
+ * around an entry with NC_FLAG_RELEASE_GIL. It checks for an
+ * exception after entries with NC_ERRORS_PYTHON, and after entries whose flags say that they run
+ * Python code. Entries with other error conventions are called through Python, which raises their
+ * errors; the argument of NC_ERRORS_ARGUMENT is then not passed.
+ *
  * nc_call_nogil() is for threads without the GIL. It uses only entries that neither need the GIL
- * nor report failures, so its entry, and its way `nogil_way`, may differ from nc_call()'s. It
- * returns NC_OK, or NC_E_GIL without a call or an exception if there is no such entry.
+ * nor report failures. So its entry may differ from that of nc_call(), and so may its way,
+ * `nogil_way`. It returns NC_OK. If there is no such entry, it calls nothing and returns NC_E_GIL
+ * without an exception.
  *
  * Threads. Calls do not modify a prepared call: any number of threads may use it at once. It keeps
- * obj alive and calls the function that obj had at prepare. Code run by nc_call() may release the
- * call, but must not move the NcCall: obj is alive until nc_call() returns. */
+ * obj alive and calls the function that obj had when nc_call_prepare() ran. Code that nc_call()
+ * runs may release the call, since obj stays alive until nc_call() returns. It must not move the
+ * NcCall. */
 #ifndef NATIVECALL_DYNAMICCALL_H
 #define NATIVECALL_DYNAMICCALL_H
 
@@ -54,8 +60,8 @@ enum { NC_WAY_EXACT, NC_WAY_PROMOTED, NC_WAY_BOXED };
 /* How to call the chosen entry; private to this header. */
 typedef struct {
     int cost;                                      /* total widening; 0: exact */
-    NcRegisterCall how;                            /* calls its function */
-    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* its types; texts may dangle */
+    NcRegisterCall how;                            /* how to call the entry's function */
+    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* the entry's types; texts may dangle */
 } NcCallChoice;
 
 /* A prepared call. */
@@ -65,11 +71,11 @@ typedef struct {
     size_t boxed;       /* arguments passed to Python */
 
     /* For nc_call(). */
-    void *function;  /* NULL: Python calls */
-    uintptr_t flags; /* NC_FLAG_* and NC_ERRORS_* of its entry */
+    void *function;  /* NULL: call through Python */
+    uintptr_t flags; /* NC_FLAG_* and NC_ERRORS_* of the entry */
     int way;         /* NC_WAY_* */
 
-    /* For nc_call_nogil(). NULL and NC_WAY_BOXED if it returns NC_E_GIL. */
+    /* For nc_call_nogil(). If they are NC_WAY_BOXED and NULL, it returns NC_E_GIL. */
     int nogil_way;
     void *nogil_function;
 
@@ -79,7 +85,7 @@ typedef struct {
     NcCallType types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, result first; texts dangle */
 } NcCall;
 
-/* A value of any of these types. */
+/* A value of any NcCallType. */
 typedef union {
     int64_t integer;
     double parts[2];
@@ -89,13 +95,14 @@ typedef union {
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* Entries with these flags are not called, with and without the GIL. Every error convention except
- * NC_ERRORS_NONE and NC_ERRORS_PYTHON has a bit that NC_ERRORS_PYTHON lacks. */
+/* The first flags exclude an entry from native calls with the GIL, the second from calls without
+ * it. Every error convention except NC_ERRORS_NONE and NC_ERRORS_PYTHON has a bit that
+ * NC_ERRORS_PYTHON lacks. */
 #define NC_CALL_REFUSE (NC_ERRORS_MASK & ~NC_ERRORS_PYTHON)
 #define NC_CALL_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
 
-/* Use an entry, for calls with and without the GIL, if it needs less widening than the best so
- * far. */
+/* Choose an entry if it needs less widening than the entry chosen so far. Calls with and without
+ * the GIL are considered separately. */
 NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
 {
     const char *signature = entry->signature;
@@ -178,7 +185,7 @@ NC_STATIC int nc_call_search(NcCall *call, PyObject *obj, const char *signature)
     return 0;
 }
 
-/* Message format of a signature: pass its text and nc_call_ellipsis(text). */
+/* Format of a signature in messages; its arguments are the text and nc_call_ellipsis(text). */
 #define NC_CALL_SHOWN "'%.200s%s'"
 
 NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
@@ -186,8 +193,9 @@ NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
     return strlen(signature) > 200 ? "..." : "";
 }
 
-/* Prepare to call obj with a signature, in any spelling. Return 0, after which the call must be
- * released, or -1 with ValueError (signature) or TypeError (obj). GIL required. */
+/* Prepare to call obj with a signature in any spelling. Return 0; then you must release the call.
+ * Return -1 with ValueError for a wrong signature, or with TypeError for a wrong obj. GIL
+ * required. */
 NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature)
 {
     char text[NC_SIGNATURE_MAX_LENGTH + 1];
@@ -239,7 +247,7 @@ NC_STATIC_INLINE void nc_call_release(NcCall *call)
 {
     call->function = NULL;
     call->nogil_function = NULL;
-    Py_CLEAR(call->callable); /* last: it may re-enter this function */
+    Py_CLEAR(call->callable); /* last, because a finalizer may re-enter this function */
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -395,9 +403,9 @@ NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallCh
     }
 }
 
-/* Check a native call of `callable` for failure. Return 0, or -1 with an exception and no result.
- * An unwanted object is released. Functions that run Python code may set an exception without
- * reporting it. */
+/* Check whether a native call of `callable` failed. Return 0, or -1 with an exception; then *object
+ * is NULL. Release an object that is not wanted. Even without an error convention, a function that
+ * runs Python code may set an exception. */
 NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject **object, int wanted)
 {
     const uintptr_t raising = NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL;
@@ -419,8 +427,8 @@ NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject *
     return status;
 }
 
-/* Call. args[i] points to the i-th argument, and `result` to memory for the result, or is NULL if
- * there is none or you do not want it. Return 0, or -1 with an exception. GIL required. */
+/* Call with the GIL. args[i] points to the i-th argument. `result` points to memory for the result;
+ * pass NULL if there is no result or you do not want it. Return 0, or -1 with an exception. */
 NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *const *args)
 {
     const int gives_object = call->types[0].kind == NC_KIND_OBJECT;
@@ -449,8 +457,8 @@ NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *
     return status;
 }
 
-/* The same without the GIL. Return NC_OK, or NC_E_GIL if that is not allowed and nothing was
- * called. */
+/* Call without the GIL; the arguments are those of nc_call(). Return NC_OK, or NC_E_GIL if no entry
+ * may be called without the GIL; then nothing was called. */
 NC_NOINLINE NC_OPAQUE int nc_call_nogil(const NcCall *call, void *result, const void *const *args)
 {
     if (call->nogil_function == NULL || (result == NULL && call->types[0].kind == NC_KIND_OBJECT)) {

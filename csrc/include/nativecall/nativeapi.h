@@ -1,4 +1,4 @@
-/* nativecall/nativeapi.h: tier 2: native entries of types that cannot have our metaclass.
+/* nativecall/nativeapi.h: tier 2, the native entries of types that cannot have our metaclass.
  *
  *     static NcNativeApi api = {sizeof api, NC_NATIVEAPI_NAME, NULL, find, entry};
  *
@@ -12,17 +12,18 @@
  *
  *     __nativecall_api__      a capsule named "nativecall_api_v1" around a static NcNativeApi
  *
- * nativecall_abi.h, which defines the structs, is all that you need.
+ * You need only nativecall_abi.h, which defines the structs.
  *
  *     find    required. Returns the entry of obj with this canonical signature and none of the
  *             flags in `refuse`, or NULL. Compare the characters: the string need not be interned.
  *             The entry stays readable, and its function callable, while obj is alive. Works
  *             without the GIL and never acquires it. If the caller holds the GIL, it may run
  *             Python code to create the entry, and may return NULL with an exception.
- *     entry   optional (may be NULL), for promotions and messages. Returns the entry at a position
- *             from 0 on, NULL after the last. Readers stop at NC_NATIVEAPI_MAX_ENTRIES.
- *     release optional (may be NULL). Part of the interface base of PEP 809, with which the struct
- *             begins.
+ *     entry   optional (may be NULL), for promotions and messages. Returns the entry at a position,
+ *             or NULL after the last. Positions start at 0. Readers stop at
+ *             NC_NATIVEAPI_MAX_ENTRIES.
+ *     release optional (may be NULL). A field of PEP 809's interface base, which the struct starts
+ *             with.
  *
  * The struct must live as long as the capsule. Callers hold a reference to obj. A later struct of
  * the same name only adds fields; an incompatible one gets a new name.
@@ -33,8 +34,8 @@
  * Inheritance. A subclass inherits the attribute unless it overrides `__call__`; native code would
  * otherwise get a different result than Python. `__nativecall_api__ = None` removes it.
  *
- * Errors. Any other attribute value raises TypeError. It is a bug in the provider, which the user
- * would otherwise notice only as slowness. */
+ * Errors. Any other attribute value raises TypeError. Such a value is a bug in the provider.
+ * Without the error, the user would only notice slow calls. */
 #ifndef NATIVECALL_NATIVEAPI_H
 #define NATIVECALL_NATIVEAPI_H
 
@@ -48,8 +49,8 @@ NC_C_BEGIN
 #define NC_NATIVEAPI_ATTRIBUTE "__nativecall_api__"
 #define NC_NATIVEAPI_CAPSULE "nativecall_api_v1"
 
-/* The number of positions that readers try, in case entry() never returns NULL. Entries beyond it
- * are found only by signature. */
+/* The number of positions that readers try, in case entry() never returns NULL. Entries at later
+ * positions are found only by signature. */
 #define NC_NATIVEAPI_MAX_ENTRIES 64
 
 /* Raise TypeError for an invalid value of the attribute. */
@@ -66,7 +67,7 @@ NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
         return;
     }
     api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
-    whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* else the later fields are missing */
+    whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* otherwise, later fields are missing */
     PyOS_snprintf(numbers, sizeof numbers, "%zu bytes and the name %llx, where %zu bytes and %llx",
                   api->size, whole ? (unsigned long long)api->name : 0,
                   NC_ABI_SIZE(NcNativeApi, entry), (unsigned long long)NC_NATIVEAPI_NAME);
@@ -125,7 +126,7 @@ NC_STATIC const PyNativeCallableEntry *nc_nativeapi_entry(PyObject *obj, const N
     }
     while (*position < NC_NATIVEAPI_MAX_ENTRIES &&
            (entry = api->entry(obj, (*position)++)) != NULL) {
-        /* A provider may set flags of a later ABI, or have no function yet. */
+        /* The flags may be of a later ABI, or the function may not exist yet. */
         if (entry->signature != NULL && nc_calltable_flags_suit(entry->flags, 0) &&
             NC_ABI_LOAD(&entry->funcptr) != NULL) {
             return entry;

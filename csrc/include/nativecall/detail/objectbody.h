@@ -1,6 +1,6 @@
-/* nativecall/detail/objectbody.h: the native class described by a class body. It waits in a capsule
- * in the namespace until CPython has computed the MRO, and is then built along it. All functions
- * need the GIL. */
+/* nativecall/detail/objectbody.h: the native class that a class body describes. The description
+ * waits in a capsule in the namespace until CPython has computed the MRO. Then the class is built
+ * along that MRO. All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTBODY_H
 #define NATIVECALL_OBJECTBODY_H
 
@@ -13,7 +13,7 @@ NC_STATIC void nc_class_capsule_free(PyObject *capsule)
     nc_class_free((NcClass *)PyCapsule_GetPointer(capsule, NC_CLASS_CAPSULE));
 }
 
-/* Return a capsule with a copy of a class, without inherited members: a new reference. */
+/* Return a new capsule with a copy of a class, without inherited members. */
 NC_STATIC PyObject *nc_class_capsule(const NcClass *own)
 {
     NcClass *cls = nc_class_copy(own);
@@ -52,8 +52,8 @@ NC_STATIC int nc_class_check_bases(PyObject *name, PyObject *bases)
     return native ? 0 : -1;
 }
 
-/* Store a new capsule in the namespace of a class, copied from the one there or from the package's
- * description. Return it, a new reference. */
+/* Store a new capsule in the namespace of a class, and return a new reference to it. Its class is
+ * copied from the capsule in the namespace, or from the description that the package returns. */
 NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObject *space)
 {
     PyObject *given =
@@ -85,8 +85,8 @@ NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObjec
     return capsule;
 }
 
-/* Build the class that waits in the namespace of a type, along the MRO computed by CPython (a
- * list). Return 0, or -1 with an exception. */
+/* Build the class that waits in the namespace of a type. `order` is the MRO that CPython has
+ * computed, a list. Return 0, or -1 with an exception. */
 NC_STATIC int nc_class_make_along(PyTypeObject *type, PyObject *order)
 {
     PyObject *capsule = nc_type_own(type, NC_CLASS_ATTRIBUTE);

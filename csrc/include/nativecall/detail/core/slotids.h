@@ -1,5 +1,4 @@
-/* nativecall/detail/core/slotids.h: slot keys: how allocated IDs are composed, and which numbers
- * are valid. */
+/* nativecall/detail/core/slotids.h: composes allocated IDs, and validates slot keys. */
 #ifndef NATIVECALL_SLOTIDS_H
 #define NATIVECALL_SLOTIDS_H
 
@@ -7,8 +6,8 @@
 
 NC_C_BEGIN
 
-/* The key for slots of single objects (SEP 200, "types and objects"): data.objoffset is the offset
- * of the pointer to an object's own slot table, which may be NULL. */
+/* The key for slots of individual objects (SEP 200, "types and objects"). data.objoffset is the
+ * offset, in an object, of the pointer to that object's slot table. The pointer may be NULL. */
 #define PYCUSTOMSLOT_OBJECTSLOTS_ID ((uintptr_t)0x04000101)
 #define PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS 2
 

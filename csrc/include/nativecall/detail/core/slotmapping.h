@@ -1,10 +1,10 @@
-/* nativecall/detail/core/slotmapping.h: checks slot keys, and reads the rows of a __customslots__.
+/* nativecall/detail/core/slotmapping.h: checks slot keys, and converts __customslots__ to rows.
  *
- * Guarantees: an invalid key raises an error that names it, for rows of any origin. A malformed
- *             mapping adds no rows. The mapping may run any Python code while it is read.
+ * Guarantees: an invalid key raises an error that names the key, wherever its row comes from. A
+ *             malformed mapping adds no rows. Reading a mapping may run any Python code.
  * Threads:    all functions need the GIL.
- * Errors:     -1 or NULL with an exception: TypeError for a wrong type, ValueError for a value out
- *             of range or a duplicate, MemoryError, or any exception of the mapping.
+ * Errors:     -1 or NULL with an exception: TypeError for a wrong type, ValueError for a duplicate
+ *             or a value out of range, MemoryError, or any exception of the mapping.
  * Source:     SEP 200, "The custom slot ID space"; "Subclassing" (__customslots__). */
 #ifndef NATIVECALL_SLOTMAPPING_H
 #define NATIVECALL_SLOTMAPPING_H
@@ -20,13 +20,13 @@ NC_C_BEGIN
 #define NC_RUNTIME_ATTRIBUTE "runtime_v1"
 #define NC_RUNTIME_CAPSULE "_extensibletype.runtime_v1"
 #define NC_RUNTIME_METACLASS "extensibletype_v1"
-/* The dict in the runtime's module of IDs allocated at run time: {id: provider}. */
+/* Name of the dict {id: provider} of IDs allocated at run time, in the runtime's module. */
 #define NC_RUNTIME_IDS "allocated_ids"
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Return the dict of IDs allocated at run time, created on first use: a new reference, or NULL with
- * an exception. */
+/* Return the dict of IDs allocated at run time; create it on first use. Return a new reference, or
+ * NULL with an exception. */
 NC_STATIC PyObject *nc_runtime_ids(void)
 {
     PyObject *module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
@@ -55,15 +55,15 @@ NC_STATIC PyObject *nc_runtime_ids(void)
     return ids;
 }
 
-/* Return whether the data of a slot is an offset into the object, which native code follows. */
+/* Return whether the data of a slot is an offset into the object. Native code follows offsets. */
 NC_STATIC int nc_slot_id_followed(uintptr_t id)
 {
     return (id & 1) != 0 && (id >> 8 == PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8 ||
                              id >> 8 == PYCUSTOMSLOT_OBJECTSLOTS_ID >> 8);
 }
 
-/* Check that a key is valid, and allocated if it is of the run-time registrar. Return 0, or -1 with
- * ValueError. */
+/* Check that a key is valid; a key of the run-time registrar must also have been allocated. Return
+ * 0, or -1 with ValueError. */
 NC_STATIC int nc_slot_id_check(uintptr_t id)
 {
     char shown[32];
@@ -174,7 +174,7 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
     return 0;
 }
 
-/* Read a __customslots__ mapping {key: data | (flags, data)} into rows (a PyMem block). */
+/* Convert a __customslots__ mapping {key: data | (flags, data)} to rows in a PyMem block. */
 NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
 {
     PyObject *list = NULL;
