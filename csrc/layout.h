@@ -1,18 +1,18 @@
 /* csrc/layout.h: the structs of a native callable, which trampolines, generated code and the whole
  * core read.
  *
- * How it works. A call interface (`cif`, as in libffi) has everything that a call depends on,
- * except the function. There is one for each (signature, read-only arguments, argument names,
- * policies, hidden arguments), shared by all callables. Hidden arguments are those that the error
- * convention adds, which Python does not pass.
+ * How it works. A call interface (`cif`, as in libffi) holds everything that a call depends on,
+ * except the function. There is one call interface for each (signature, read-only arguments,
+ * argument names, policies, hidden arguments), shared by all callables. Hidden arguments are added
+ * by the error convention; Python code does not pass them.
  *
  * A native callable is *single*: one entry, made of a call interface and a C function pointer; or
  * *overloaded*: a tuple of singles (`parts`), chosen by argument types. There may be millions of
  * singles, so a single contains its tables, and rarely used fields are separate (`more`).
  *
- * Code that makes calls reads the pointer from the callable, so no code is generated for a
- * function. Common shapes of signatures have trampolines, which are compiled into the core. All
- * others have a call plan, which is made at the first call of a call interface (call/).
+ * Code that makes calls reads the pointer from the callable, so no function needs code of its own.
+ * Common shapes of signatures have trampolines, which are compiled into the core. All other shapes
+ * use a call plan, which is made when a call interface is first called (call/).
  *
  * The operations are in callable/callable.c, a layer above the conversions of values.
  *
@@ -59,9 +59,9 @@ typedef struct {
                          first use */
 } NcArgument;
 
-/* Where a call has an out-parameter: a small value in its frame, items in a block, a NumPy array,
- * or structs that are returned as pointers. For all except values, the frame has the location
- * (values/outparameters.h). */
+/* Where a call stores an out-parameter: a small value in its frame, items in a block, a NumPy
+ * array, or structs that are returned as pointers. For all kinds except NC_OUT_VALUE, the frame
+ * holds the location (values/outparameters.h). */
 enum { NC_OUT_VALUE, NC_OUT_BLOCK, NC_OUT_ARRAY, NC_OUT_RECORD };
 
 /* An out-parameter (nativecall/_values/outparameters.py). */
@@ -80,12 +80,12 @@ typedef struct {
     PyObject *array;        /* makes an array (outparameters.c); NULL until the first use */
 } NcOut;
 
-/* Kinds of foreign callables (callable/foreign.h). NC_TO_SCIPY_NAMED is SciPy's for a given
- * signature, without conversion. */
+/* Kinds of foreign callables (callable/foreign.h). NC_TO_SCIPY_NAMED is a LowLevelCallable for a
+ * given signature, without conversion. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_FOREIGN_KINDS };
 
-/* How long C keeps functions that are passed (call/kept.h). From NC_KEEP_ARGUMENT on: as long as
- * argument `number - NC_KEEP_ARGUMENT` lives. */
+/* How long C keeps functions that are passed (call/kept.h). A number from NC_KEEP_ARGUMENT on means
+ * as long as argument `number - NC_KEEP_ARGUMENT` lives. */
 enum { NC_KEEP_CALL, NC_KEEP_PROCESS, NC_KEEP_LIBRARY, NC_KEEP_ARGUMENT };
 
 typedef struct NcCallInterface {
@@ -138,8 +138,8 @@ typedef struct NcCallInterface {
 /* Chooses among the entries of overloaded callables (overload.c). */
 typedef struct NcDispatcher NcDispatcher;
 
-/* Rarely used fields. Callables without any share nc_no_more, which is never written to;
- * nc_callable_more allocates a callable's own. */
+/* Rarely used fields. Callables that need none of them share nc_no_more, which is never written to.
+ * nc_callable_more allocates this struct for one callable. */
 typedef struct {
     NcNativeTable native;     /* both tables, after they have moved out of the callable */
     PyObject *wrapper;        /* Python function that makes the calls; or NULL */
@@ -207,7 +207,7 @@ static inline int nc_has_one(const NcCallable *self)
 NcMore *nc_callable_more(NcCallable *self);
 
 /* Stores an object that Python code made on demand, unless another thread stored one meanwhile.
- * Users hold borrowed references, so a stored object never changes. Takes the reference. */
+ * Callers hold borrowed references, so a stored object is never replaced. Takes the reference. */
 static inline void nc_keep_first(PyObject **place, PyObject *made)
 {
     if (*place == NULL) {

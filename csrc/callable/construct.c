@@ -59,7 +59,8 @@ static int raised(int status)
     return status == NC_OK ? 0 : -1;
 }
 
-/* Adds the first entry. Both tables are in the object, except the words of a long signature. */
+/* Adds the first entry. Both tables are stored in the object, except that the words of a long
+ * signature are in a separate block. */
 static int append_first(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target)
 {
     uint64_t *words = self->words;

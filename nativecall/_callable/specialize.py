@@ -2,13 +2,14 @@
 
 SEP 201 does not define how a table gets signatures that were not foreseen. Here, a lookup of a
 missing signature calls the hook and adds its answer to the table. Lookups are `f[signature]`,
-`f.address`, `f.to_*`, `f.convert` and `wrap`, and in C callback.h, dynamiccall.h and other readers
-of `__nativecall_api__`. Direct readers of the table do not call the hook, and are not blocked.
+`f.address`, `f.to_*`, `f.convert` and `wrap`; in C, those by callback.h, dynamiccall.h and other
+readers of `__nativecall_api__`. C code that reads the table directly does not call the hook, and
+never waits for it.
 
 Guarantees:
 
 - A hook is called once for a signature, however many threads look it up (_singleflight.py). The
-  others wait, unless they run inside a hook themselves.
+  other threads wait, unless they are running a hook themselves.
 - If the hook returns None, that is remembered for the last 256 such signatures, until another hook
   is set. An exception is not remembered.
 - A hook that looks up the signature it is called for gets RuntimeError.
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Specializer:
-    """A callable's hook, and the signatures it has no entry for. The core stores it."""
+    """A callable's hook, and the signatures for which it returned None. Stored by the core."""
 
     __slots__ = ("hook", "missing")
 
@@ -77,7 +78,7 @@ class Specializer:
     def by_position(
         self, whole: Native, values: tuple[object, ...], names: tuple[str, ...]
     ) -> tuple[object, ...] | None:
-        """Return the arguments of a call by position, from values of which the last have names.
+        """Return the arguments of a call by position; `names` belong to the last values.
 
         None if the hook does not know the names.
         """
@@ -91,9 +92,9 @@ class Specializer:
     def kin(self, wanted: Signature) -> list[str]:
         """Return signatures that convert to a wanted one without loss, the likeliest first.
 
-        They are the wanted one itself and variants with this function's number of arguments:
-        numbers instead of an array with its length, without trailing arguments such as user data,
-        and values instead of references.
+        They are the wanted signature itself, and variants with as many arguments as this function.
+        A variant has numbers instead of an array and its length, lacks trailing arguments such as
+        user data, or has values instead of references.
         """
         args = wanted.args
         count = self.count()
@@ -116,7 +117,7 @@ def _referred(ctype: CType) -> CType:
 def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
     """Call the hook of a callable, if it has one, for a signature missing in its table.
 
-    It adds the entry, if the hook returns one. Exceptions of the hook propagate.
+    If the hook returns an entry, add it to the table. Exceptions of the hook propagate.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
 
 
 def ask_for_kin(whole: Native, wanted: Signature) -> list[str]:
-    """Call the hook of a callable for a signature, then for those that convert to it without loss.
+    """Call the hook of a callable for a signature, then for others that convert without loss.
 
     Return the signatures tried, up to the first that has an entry.
     """
@@ -225,9 +226,10 @@ def compiled(target: object, signatures: list[Signature], options: Options) -> l
 class OnDemand(Specializer):
     """A hook that compiles a compiler's function for the signatures looked up.
 
-    If it does not compile, or if the result cannot show the error convention, there is no entry: a
-    consumer tries all signatures that it can use, and takes the first with an entry. A call whose
-    arguments no entry accepts exactly compiles the function for them.
+    There is no entry if the function does not compile for a signature, or if the signature does not
+    suit the error convention. A consumer then tries its other signatures, and uses the first that
+    has an entry. If no entry accepts the arguments of a call exactly, the function is compiled for
+    them.
     """
 
     __slots__ = ("options", "target")

@@ -48,7 +48,7 @@ double ldexp(double x, int exp);
 _POINTS = 500  # values checked per function and kind of call
 _ULPS = 2  # units in the last place by which two correct math libraries may differ
 _ROUNDS = 51
-_QUAD_ERROR = 1e-14  # more than quad guarantees for such a smooth function
+_QUAD_ERROR = 1e-14  # stricter than quad's guarantee; a smooth function meets it
 _SAMPLE = 500e-6  # seconds per sample
 _UNROLL = 10
 _C_LENGTH = 1000  # arguments per pass through the arrays of the C loop
@@ -159,7 +159,7 @@ def _show_values(output: Output, entries: Sequence[NativeCallable]) -> bool:
 
 
 class _Way:
-    """A kind of call, timed by a function that makes n calls; `samples` has times per call."""
+    """A kind of call, timed by a function that makes n calls; `samples` holds times per call."""
 
     def __init__(self, name: str, timer: Timer, calls: int) -> None:
         self.name = name
@@ -199,7 +199,7 @@ def _measure(ways: Sequence[_Way]) -> None:
 def _cost_table(
     output: Output, title: str, ways: Sequence[_Way], unit: str, errors: Sequence[str] = ()
 ) -> None:
-    """Show the times of `ways`, relative to the first; `errors` is an additional column."""
+    """Show the times of `ways`, also relative to the first; `errors` is one more column."""
     medians = [statistics.median(way.samples) for way in ways]
     rows = [
         Row(

@@ -1,6 +1,7 @@
 """`field` and `method`: declarations in the body of a class of native objects.
 
-They check their arguments at once. When the class is created, descriptors replace them.
+Both functions check their arguments at once. When the class is created, descriptors replace the
+declarations.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Field(namedtuple("Field", "type of atomic doc text", defaults=(None,))):
     type : CType or None
         None for a counted reference.
     of : type, str or None
-        The class of a reference or its name; None for any native object.
+        The class of the referenced object, or that class's name; None for any native object.
     atomic : bool
     doc : str or None
     text : str or None
@@ -99,21 +100,22 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     ----------
     type : str, CType or class
         A type code: a scalar (``"d"``), a pointer (``"&d"``, ``"P"``, ``"X{d:d}"``), an array
-        (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). Or a class of native objects or its name, even
-        the name of the class being defined: the field is then a counted reference or None. A
-        string that is a valid code is read as a code. ``nativecall.NativeObject`` means any native
-        object.
+        (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). Or a class of native objects, or the name of
+        such a class, even of the one being defined. The field is then a counted reference or None.
+        A string that is a valid code is read as a code. ``nativecall.NativeObject`` means any
+        native object.
     atomic : bool
-        Makes each access one sequentially consistent atomic operation, for numbers of at most 8
-        bytes. Other fields are plain memory: threads that share them must synchronize.
+        Whether each access is a single, sequentially consistent atomic operation. Only numbers of
+        at most 8 bytes can be atomic. Other fields are plain memory: threads that share them must
+        synchronize.
     doc : str, optional
 
     Returns
     -------
     Field
         On objects, the attribute is the value: a number, a cffi pointer (borrowed: you must keep
-        its memory alive), or the referenced object. A struct is a `Record`, an array of numbers a
-        NumPy array, both over the object's memory.
+        its memory alive), or the referenced object. A struct reads as a `Record`, and an array of
+        numbers as a NumPy array. Both share the object's memory.
 
     Raises
     ------
@@ -191,9 +193,9 @@ def method(
     ----------
     target : object, optional
         A target of `wrap`: an address, a native callable, a Numba cfunc or jitted function. Or a
-        Python function; native code that calls it takes the GIL. Without a target, the method is
-        abstract: the class cannot have objects, and subclasses define the method. A single string
-        is the signature, for use as a decorator: ``@nc.method("d:&v")``.
+        Python function; native code that calls the method then takes the GIL. Without a target, the
+        method is abstract: the class cannot have objects, and subclasses define the method. A
+        single string is the signature, for use as a decorator: ``@nc.method("d:&v")``.
     signature : str or Signature, optional
         The signature, with self first. A `self` of type ``"&v"`` or ``"P"`` is the address of the
         object. Any other pointer, such as ``"&d"`` or ``"&T{d:x:d:y:}"``, is the address of the

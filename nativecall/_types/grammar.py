@@ -14,7 +14,8 @@
     field     = type [ "#" n ] [ ":" name ":" ]        with "#" a bit-field of n bits
 
 White space may separate any two tokens. A malformed text raises a `SignatureError` that names the
-column. Signatures are cached as plain data, a `Row`, in this grammar with the names of fields.
+column. Signatures are cached as plain data (`Row`), whose text follows this grammar and includes
+field names.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SPACE = " \t\n\r\f\v"
 DIGITS = "0123456789"
 NO_RESULT = "a function that returns nothing has the result 'v'"
 
-# Suggestions for a character that begins no type, or an unfinished one.
+# Hints for a character that does not begin a type, or that begins an unfinished type.
 _MEANT = {
     "F": "a complex float is 'Zf'",
     "D": "a complex double is 'Zd'",
@@ -73,7 +74,7 @@ _MEANT = {
 
 
 class Reader:
-    """A recursive-descent parser of one source; errors have columns of that source."""
+    """A recursive-descent parser of one source text; errors give the column in that text."""
 
     __slots__ = ("at", "source")
 
@@ -200,7 +201,7 @@ class Reader:
         return number
 
     def called(self) -> tuple[str, Owner | None]:
-        """Parse a struct's C name and owner, which people do not write."""
+        """Parse a struct's C name and owner, which only cached texts contain."""
         return "", None
 
     def struct(
@@ -236,7 +237,7 @@ class Reader:
         return name
 
     def arguments(self, depth: int, end: str) -> tuple[list[CType], bool]:
-        """Parse arguments up to the character `end`, exclusive; ``""`` means the end."""
+        """Parse arguments up to the character `end`, exclusive; ``""`` means to the end."""
         args: list[CType] = []
         while True:
             found = self.peek()
@@ -275,8 +276,8 @@ class _KeptReader(Reader):
     A target is named as in ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with an owner's number
     before the name. ``P=`` marks a target of known size. A struct's own name is ``T<struct
     point>{…}``. ``@32`` precedes a target with another alignment. There is no white space.
-    Positions of types are not checked: the constructors do that, and nobody needs columns of a
-    cached text.
+    This parser does not check where types may stand, since the constructors do. Errors in cached
+    texts need no columns.
     """
 
     __slots__ = ()
@@ -301,7 +302,7 @@ class _KeptReader(Reader):
         if source[at] in "TU" or not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
-        # A type cached by another function: up to its name, or to the end of its struct.
+        # Look up a type that another signature created. Its text ends after the name or struct.
         till = end if source[at] == "P" else source.find("}", end)
         made = known(source[at : till + 1])
         if made is not None:
@@ -321,7 +322,7 @@ class _KeptReader(Reader):
         return name, owners[int(number)]() if number and int(number) in owners else None
 
 
-#: Owners of the types that pointers name, by number, while they live.
+#: The living owners of the types that pointers name, by number.
 owners: dict[int, ReferenceType[Owner]] = {}
 
 
@@ -335,7 +336,7 @@ def shown(found: str) -> str:
 
 
 def from_row(made: Row) -> Signature:
-    """Return the signature from its plain data, of this process or another."""
+    """Return the signature for plain data, which another process may have cached."""
     named, *said = made
     function = known(f"X{{{named}}}")
     if not isinstance(function, FunctionPointer):
@@ -344,7 +345,7 @@ def from_row(made: Row) -> Signature:
 
 
 def read_type(named: str) -> CType:
-    """Return the type of a cached `named` text, which may exceed the limit for people."""
+    """Return the type of a cached `named` text, which may exceed the limits for written text."""
     return known(named) or _KeptReader(named).type(0)
 
 

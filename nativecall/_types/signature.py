@@ -50,15 +50,16 @@ class Signature(Immutable):
     readonly : tuple of bool
         For each argument, whether it is a pointer to data that C declares `const`.
     characters : tuple of str
-        For each argument, then for the result: the character type of text, a pointer to `const`
-        characters (``"char"``, ``"wchar_t"``, ``"char16_t"`` or ``"char32_t"``); ``"unsigned
-        char"`` or ``"signed char"``, which is text with an encoding; otherwise ``""``. Empty
-        without any text. A pointer to such pointers has ``*`` in front. For a function argument,
-        the types of its own arguments and result, ``"(char,,)"``, with ``"const"`` for an array
-        that it must not write to.
+        For each argument, then for the result: the character type if it is text, that is, a pointer
+        to `const` characters; otherwise ``""``. The types are ``"char"``, ``"wchar_t"``,
+        ``"char16_t"`` and ``"char32_t"``. ``"unsigned char"`` and ``"signed char"`` are text only
+        if there is an encoding. A pointer to such pointers has ``*`` in front. An argument that is
+        a function has the list of its own arguments and result in parentheses, such as
+        ``"(char,,)"``. There, ``"const"`` marks an array that the function must not write to. The
+        tuple is empty if nothing is text.
     lengths : tuple of (int, str or None)
-        For each argument that C declares as an array, its length, or the expression if that is not
-        constant; otherwise None. Empty without any length.
+        For each argument that C declares as an array, its length, or the expression if the length
+        is not constant; None for other arguments. The tuple is empty if no argument has a length.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class Signature(Immutable):
 
     @classmethod
     def _of(cls, function: FunctionPointer, *said: object) -> Signature:
-        """Return the signature of functions of a type, with the attributes that the type lacks."""
+        """Return the signature for a function type; `said` are the attributes the type lacks."""
         self = cls.__new__(cls)
         self._fill_in(function, *said)
         return self
@@ -146,7 +147,7 @@ class Signature(Immutable):
         return tuple([getattr(self, name) for name in _SAID])
 
     def c_declaration(self, name: str = "") -> str:
-        """Return a C declaration of a function `name`, for display; as written, if written in C.
+        """Return a C declaration of a function `name`, for display; C text stays as written.
 
         Examples
         --------
@@ -174,13 +175,14 @@ class Signature(Immutable):
         return around_name(self.written) if self.in_c else None
 
     def shown(self, name: str) -> str:
-        """Return a declaration of a function if it was written in C, otherwise the codes."""
+        """Return the declaration of a function if the text was C, otherwise the codes."""
         return self.c_declaration(name) if self.in_c else self.text
 
     def spelled(self, index: int) -> str:
         """Return the C type of an argument, as declared but without the name.
 
-        If the signature was not written in C, return the code, or the C name of a pointer's target.
+        If the signature was not written in C, return ``name *`` for a pointer to a named type, and
+        the code for any other type.
         """
         found = self._around()
         given = [] if found is None else _parameters(found[1].lstrip())
@@ -230,9 +232,9 @@ def _parameters(text: str) -> list[str]:
 
 
 def with_more(signature: Signature, more: Sequence[CType], readonly: bool) -> Signature:
-    """Return the signature with more arguments, which have no names and are no text.
+    """Return the signature with more arguments, which have no names and are not text.
 
-    `readonly` says whether the function promises not to write to their targets.
+    `readonly`: whether the function promises not to write to the targets of the new arguments.
     """
     count, text = len(more), signature.characters
     return Signature(

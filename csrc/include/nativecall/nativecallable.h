@@ -12,14 +12,14 @@
  * and the slot table (SEP 201). Both reach the same table. A callable's built-in view (`f.builtin`)
  * is accepted wherever the callable is.
  *
- * Threads: lookups need no GIL, take no lock and write nothing. Hold a reference to the object: it
- * keeps its tables and functions alive. Lookups skip entries with a flag in `refuse`, and those of
- * a later ABI. Pass NC_FLAG_NEEDS_GIL if you do not hold the GIL, and NC_ERRORS_MASK unless you
- * check for failures.
+ * Threads: lookups need no GIL, take no lock and write nothing. Hold a reference to the object,
+ * since the object keeps its tables and functions alive. Lookups skip entries with a flag in
+ * `refuse`, and entries of a later ABI. Pass NC_FLAG_NEEDS_GIL if you do not hold the GIL, and
+ * NC_ERRORS_MASK unless you check for failures.
  *
- * The first provider that is imported publishes the runtime. So a consumer looks for it each time
- * it receives an object: by interning or by PyCustomSlots_Import(). Without a runtime, or with one
- * of an unknown ABI, lookups find nothing and no import fails. */
+ * The first provider that is imported publishes the runtime. So a consumer looks for the runtime
+ * each time it receives an object, by interning a signature or by PyCustomSlots_Import(). Without a
+ * runtime, or with a runtime of an unknown ABI, lookups find nothing and no import fails. */
 #ifndef NATIVECALL_NATIVECALLABLE_H
 #define NATIVECALL_NATIVECALLABLE_H
 
@@ -37,15 +37,15 @@ NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
     return self != obj ? self : NULL;
 }
 
-/* Return the call table of obj, or of the callable it is a view of, or NULL. Tries the offset in
- * the type, then the slot. */
+/* Return the call table of obj, or of its callable if obj is a view. Return NULL otherwise. Tries
+ * the offset in the type, then the slot. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 {
     const void *table = nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID);
     return table != &nc_abi_nothing ? (const PyNativeCallableTable *)table : NULL;
 }
 
-/* Return whether the metatype of obj is exactly the metaclass, not derived from it. */
+/* Return whether the metatype of obj is the metaclass itself, not a class derived from it. */
 NC_HOT_INLINE int nc_native_is_exact(PyObject *obj)
 {
     return Py_TYPE((PyObject *)Py_TYPE(obj)) == nc_metatype;
@@ -68,7 +68,7 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
     intptr_t shift;
     /* Relaxed: the number is only an offset; the caller's reference orders reads of the object. */
 #ifdef Py_GIL_DISABLED
-    /* Here a type starts with other fields, which may match a signature. */
+    /* In this build a type starts with other fields, and these may match a signature. */
     shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_obj_custom_slots_offset);
     if (NC_UNLIKELY(shift == 0)) {
         return NULL;
@@ -114,8 +114,8 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first_by_slot(PyObject *obj
 }
 
 /* Return the second, third or fourth entry if it has this signature and suitable flags, else NULL.
- * Unrolled: the processor predicts each comparison, where a loop would double the cost of a
- * lookup. */
+ * Unrolled, since the processor predicts each comparison separately. A loop would double the cost
+ * of a lookup. */
 NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, uintptr_t refuse)
 {
@@ -132,8 +132,8 @@ nc_native_next_three(const PyNativeCallableEntry *entry, const char *signature, 
                : NULL;
 }
 
-/* The lookup. Inline are the first four entries of objects of the exact metatype, and the first
- * entry of the callable behind a view. */
+/* The lookup. The inline code compares the first four entries of an object of the exact metatype,
+ * or the first entry of the callable behind a view. */
 NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_find_either(PyObject *obj, const char *signature, uintptr_t refuse, int by_slot)
 {
@@ -161,15 +161,15 @@ nc_native_find_either(PyObject *obj, const char *signature, uintptr_t refuse, in
     return nc_native_find_else(obj, signature, refuse);
 }
 
-/* Return the entry of an interned signature without any flag in `refuse`, or NULL. A NULL signature
- * finds nothing: nc_interned_find returns NULL for text that is not interned. */
+/* Return the entry that has this interned signature and no flag in `refuse`, or NULL. A NULL
+ * signature finds nothing: nc_interned_find returns NULL for text that is not interned. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_find(PyObject *obj, const char *signature,
                                                           uintptr_t refuse)
 {
     return nc_native_find_either(obj, signature, refuse, 0);
 }
 
-/* The same through the slot table. */
+/* Like nc_native_find, but through the slot table. */
 NC_HOT_INLINE const PyNativeCallableEntry *
 nc_native_find_by_slot(PyObject *obj, const char *signature, uintptr_t refuse)
 {
@@ -183,7 +183,7 @@ NC_HOT_INLINE void *nc_native_function(PyObject *obj, const char *signature, uin
     return entry != NULL ? nc_calltable_funcptr(entry) : NULL;
 }
 
-/* The same through the slot table. */
+/* Like nc_native_function, but through the slot table. */
 NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signature,
                                                uintptr_t refuse)
 {
@@ -193,7 +193,8 @@ NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signat
 
 /* ---- all entries ----------------------------------------------------------------------------- */
 
-/* Return the entry after `entry` (NULL: the first), or NULL at the end. In order of preference:
+/* Return the entry after `entry` (NULL: the first), or NULL at the end. Visits the
+ * entries in order of preference:
  *     for (e = nc_native_next(obj, NULL); e != NULL; e = nc_native_next(obj, e)) ...
  * Entries of a later ABI are skipped. The loop iterates over the table published when it began,
  * whatever a writer does meanwhile. */
@@ -212,7 +213,8 @@ NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
 
 /* ---- by packed signature --------------------------------------------------------------------- */
 
-/* Return the packed table (packed.h) of obj, or of the callable it is a view of, or NULL. */
+/* Return the packed table (packed.h) of obj, or of its callable if obj is a view. Return NULL
+ * otherwise. */
 NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 {
     const void *table = nc_abi_table(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID);
@@ -234,8 +236,9 @@ NC_COLD void *nc_native_packed_in_calls(PyObject *obj, const uint64_t *words, si
     return NULL;
 }
 
-/* Return the function of a packed signature (nc_signature_pack without flags) without any flag in
- * `refuse`, or NULL. Needs no interning, but call PyCustomSlots_Import first. */
+/* Return the function whose entry has this packed signature and no flag in `refuse`, or NULL. The
+ * words come from nc_signature_pack, without flags. Needs no interning, but call
+ * PyCustomSlots_Import first. */
 NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words, size_t count,
                                             uintptr_t refuse)
 {
@@ -268,14 +271,14 @@ NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintpt
     const uint64_t mask = NC_PACKED_REFUSE(refuse);
     const uint64_t *entry;
     uint64_t found;
-    /* Folded for a constant. A 0 would match the end of the table. */
+    /* Folded if `word` is a constant. A word of 0 would match the end of the table. */
     if (NC_UNLIKELY((word & NC_PACKED_START) == 0)) {
         return NULL;
     }
     if (NC_LIKELY(nc_native_is_exact(obj))) {
         entry = nc_native_first_packed(obj);
         if (NC_LIKELY(entry != NULL)) {
-            /* The first entry is complete before its table is published: a plain load. */
+            /* A plain load, since the first entry is complete before its table is published. */
             if (NC_LIKELY(((*entry ^ word) & mask) == 0)) {
                 return nc_packed_funcptr(entry, 1);
             }

@@ -26,8 +26,8 @@
  *             both, with one `or` (f_high = -m_f sets all bits above f).
  *
  * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is by 64.
- *             Every index cell holds the number of an existing row. Unused cells hold that of a row
- *             with a key, so ids 0 and 1 are never found. A built table never changes.
+ *             Every index cell holds the number of an existing row. Unused cells hold the number of a
+ *             row with a key, so ids 0 and 1 are never found. A built table never changes.
  *
  * Why building never fails.
  *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
@@ -78,12 +78,12 @@ NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
 
 /* A table of n keys starts with 4n to 8n cells (m_f) and n to 2n buckets (m_g). */
 #define NC_SLOTTABLE_SLACK_BITS 2u
-/* Multipliers to try before both are doubled. */
+/* Multipliers to try before m_f and m_g are doubled. */
 #define NC_SLOTTABLE_TRIES 4
-/* Their maximum sizes. The maximum of 2^16 keys is sure to fit: m_g D >= 10 n^2. */
+/* Maximum sizes of m_f and m_g. Even 2^16 keys are sure to fit: m_g D >= 10 n^2. */
 #define NC_SLOTTABLE_MAX_F_BITS 18u
 #define NC_SLOTTABLE_MAX_G_BITS 20u
-/* To find duplicates, each key is compared with this many others of its bucket. */
+/* To find duplicates, each key is compared with up to this many other keys of its bucket. */
 #define NC_SLOTTABLE_NEAR 256
 /* Bytes of scratch on the stack: enough for 64 rows. */
 #define NC_SLOTTABLE_STACK 2048
@@ -108,8 +108,8 @@ typedef struct {
     uint8_t *used;         /* [m_f] whether a cell is taken */
 } NcSlotScratch;
 
-/* Try the table's multiplier. Return 1 with index and displacement filled in, or 0 if it does not
- * work, which is always so for duplicate keys. */
+/* Try the table's multiplier. Return 1 after filling in index and displacement, or 0 if the
+ * multiplier does not work. No multiplier works for duplicate keys. */
 NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScratch *scratch,
                                size_t keys)
 {
@@ -194,7 +194,7 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
 }
 
 /* Return a key that occurs twice in a bucket of the last try, or 0. A duplicate may be missed in a
- * large bucket, but is found with another multiplier, when its bucket is small. */
+ * large bucket. A later multiplier that puts it in a small bucket reveals it. */
 NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
                                            const NcSlotScratch *scratch)
 {
@@ -263,8 +263,8 @@ NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, uint32_t 
     return NC_OK;
 }
 
-/* Lay out the scratch arrays in `stack`, or, if that is too small, in a new block in *heap; the old
- * one is freed. */
+/* Lay out the scratch arrays in `stack`. If that is too small, free the block at *heap and allocate
+ * a new one. */
 NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void **heap,
                                    size_t count, size_t keys, uint32_t f_bits, uint32_t g_bits)
 {
@@ -332,7 +332,7 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         if (status != NC_OK) {
             return status;
         }
-        /* Without keys, unused cells need other rows: id 0 leads to padding, and 1 to the zero
+        /* Without keys, unused cells need other rows: id 0 probes a padding row, id 1 the zero
          * row. */
         table->multiplier = (uint64_t)1 << table->f_shift | 1;
         index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
