@@ -1,5 +1,5 @@
 # The public names for type checkers, with generic callables. Other names have the types that their
-# modules declare. tests/typing holds code that must pass, and code that must not.
+# modules declare. tests/typing holds code that must pass the checkers, and code that must fail.
 #
 # A NativeCallable[[float], float] takes a float and returns one. `wrap` returns a plain
 # NativeCallable, which takes and returns anything, since type checkers cannot read signatures.
@@ -81,7 +81,7 @@ class Library(_Library):
     ) -> NativeCallable: ...
 
 class _TypedCallbackOptions(_CallbackOptions):
-    # With the types of a library, annotations of the function spell its signature.
+    # With the types of a library, the annotations of the function give its signature.
     types: object
 
 class _Decorator:

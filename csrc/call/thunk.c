@@ -58,7 +58,7 @@ static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, in
                                      (unsigned long long)bits, reported);
     }
     if (made == Py_None) {
-        /* The function's own exception, or what follows from it. */
+        /* The failure follows from the exception that is already set: keep that. */
         nc_exception_put(before);
         before = NULL;
     } else if (made != NULL) {

@@ -1,7 +1,7 @@
 /* csrc/callable/closure.c: executes closure plans (call/plan.h); the C half of nc_entry.
  *
- * pycallback.h handles what does not depend on the signature: the GIL, exceptions and errno. Here
- * arguments become objects, and the C result goes into registers.
+ * pycallback.h handles what does not depend on the signature: the GIL, exceptions and errno. This
+ * file converts the arguments to objects, and stores the C result in registers.
  *
  * The callback may be freed, with its plan, once its function has returned. So the code first
  * copies the parts of the plan that the result needs. */

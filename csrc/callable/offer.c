@@ -1,5 +1,5 @@
-/* csrc/callable/offer.c: lists for Python code the entries that objects of other providers offer:
- * in call tables, also through a built-in view, and in `__nativecall_api__`.
+/* csrc/callable/offer.c: lists, for Python code, the entries that objects of other providers offer.
+ * The entries are in call tables, also behind a built-in view, and in `__nativecall_api__`.
  *
  * It reads them as any consumer does (nativecallable.h, nativeapi.h). It skips entries of a later
  * ABI and entries without a function.
@@ -36,8 +36,8 @@ static Py_ssize_t table_offset(PyObject *object)
     return slot != NULL ? (Py_ssize_t)slot->data.objoffset : offset;
 }
 
-/* native_offer(object): (offset, [(signature, address, flags), ...]). The offset is that of the
- * call table in the object, or in the callable behind a view; None for `__nativecall_api__`.
+/* native_offer(object): (offset, [(signature, address, flags), ...]). `offset` is the offset of the
+ * call table in the object, or in the callable behind a view. It is None for `__nativecall_api__`.
  * Returns None for an object that offers nothing and for our own callables. Raises TypeError for an
  * invalid `__nativecall_api__`. */
 PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
@@ -70,8 +70,8 @@ PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 /* native_entry(object, signature): looks up the entry of a canonical signature in an object's
- * `__nativecall_api__`: (signature, address, flags), or None. The provider may make the entry then,
- * and may raise. */
+ * `__nativecall_api__`. Returns (signature, address, flags), or None. The provider may create the
+ * entry during the lookup, and may raise an exception. */
 PyObject *nc_native_entry(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *object;

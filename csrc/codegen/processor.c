@@ -37,7 +37,7 @@ PyObject *nc_processor(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         }
     }
     if ((words[1][2] >> 27 & 1) != 0) {
-        /* registers that the system saves; LLVM uses no instructions of others */
+        /* registers that the system saves: LLVM avoids instructions that use other registers */
         __asm__("xgetbv" : "=a"(words[LEAVES][0]), "=d"(words[LEAVES][3]) : "c"(0));
     }
     return PyBytes_FromStringAndSize((const char *)words, sizeof(words));

@@ -1,5 +1,5 @@
-/* csrc/core/cffipointer.h: functions of cffi that the core uses: they make and read pointers, write
- * values and read numbers. Only cffi's wrapper of the core has them (core.csrc.c). */
+/* csrc/core/cffipointer.h: functions of cffi that the core uses to make and read pointers, write
+ * values and read numbers. Only cffi's wrapper of the core (core.csrc.c) can define them. */
 #ifndef NC_CORE_CFFIPOINTER_H
 #define NC_CORE_CFFIPOINTER_H
 
@@ -12,8 +12,8 @@ PyObject *nc_of_cffi(PyObject **place, const char *name);
 /* Makes a cffi pointer of a pointer type. A new reference, or NULL. */
 PyObject *nc_cffi_pointer(void *address, PyObject *type);
 
-/* The address in a cffi pointer or array that converts to a pointer type. NULL with an exception if
- * it does not convert; NULL without one if that is the address. */
+/* The address in a cffi pointer or array that converts to a pointer type. Returns NULL with an
+ * exception if it does not convert, and NULL without an exception if the address is NULL. */
 void *nc_cffi_address(PyObject *pointer, PyObject *type);
 
 /* Writes a value as a cffi type: 0, or -1 with an exception. */

@@ -1,8 +1,8 @@
 /* csrc/native_objects/atomic.h: single atomic operations on numbers of 1, 2, 4 or 8 bytes that
  * other threads access. All are sequentially consistent, as C's are by default.
  *
- * `place` is aligned to `size`. The other pointers are to this thread's own memory, of any type and
- * alignment. None needs the GIL. */
+ * `place` is aligned to `size`. The other pointers point to this thread's own memory, of any type
+ * and alignment. No operation needs the GIL. */
 #ifndef NC_ATOMIC_H
 #define NC_ATOMIC_H
 
@@ -63,7 +63,8 @@ static inline void nc_atomic_exchange(size_t size, void *place, const void *valu
 #undef EXCHANGE
 }
 
-/* Returns 1 if all bytes were equal to `expected`, and sets them to `desired`; else 0. */
+/* If all bytes are equal to `expected`, sets them to `desired` and returns 1. Otherwise returns
+ * 0. */
 static inline int nc_atomic_compare_exchange(size_t size, void *place, const void *expected,
                                              const void *desired)
 {

@@ -9,10 +9,11 @@
 #include <Python.h>
 #include <structmember.h>
 
-/* The type of a PyMemberDef that is an address. */
+/* The type code in a PyMemberDef for an address. */
 #define NC_T_ADDRESS (sizeof(void *) == 8 ? T_ULONGLONG : T_UINT)
 
-/* The address in an int; NULL with an exception, for 0 a ValueError with this message. */
+/* Returns the address in an int, or NULL with an exception. For 0 it raises a ValueError with the
+ * message `refusal`. */
 static inline void *nc_address(PyObject *number, const char *refusal)
 {
     void *address = PyLong_AsVoidPtr(number);
@@ -35,8 +36,8 @@ static inline int nc_take_address(PyObject *number, void *place)
     return *(void **)place != NULL || !PyErr_Occurred();
 }
 
-/* The same for any object: stores a new reference, or NULL for None, in a member of an object. That
- * object releases it if parsing fails later. */
+/* A converter for any object: stores a new reference, or NULL for None, in a member of an object.
+ * That object releases it if parsing fails later. */
 static inline int nc_take_reference(PyObject *object, void *place)
 {
     *(PyObject **)place = object != Py_None ? Py_NewRef(object) : NULL;

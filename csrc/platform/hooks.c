@@ -6,7 +6,7 @@
 NcHooks nc_hooks;
 
 /* Stands for a hook until it is set: imports the module that sets it, and calls the hook. `place`
- * is its offset. */
+ * is the hook's offset in nc_hooks. */
 static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *const *hook = (PyObject *const *)((char *)&nc_hooks + PyLong_AsSize_t(place));
@@ -76,7 +76,7 @@ PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         }
         groups[i].are_set = 1;
         for (Py_ssize_t n = 0; n < count; n++) {
-            /* The old hook may be running, so keep its reference. */
+            /* The old hook may be running, so do not release the reference to it. */
             groups[i].first[n] = Py_NewRef(PyTuple_GET_ITEM(args, n + 1));
         }
         Py_RETURN_NONE;

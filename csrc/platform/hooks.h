@@ -1,8 +1,9 @@
 /* csrc/platform/hooks.h: the Python functions that the core calls.
  *
- * Hooks are set once, group by group. nativecall/_values/callinterface.py sets those of call
- * interfaces, and nativecall/_native_objects those of native objects. All others are set on demand:
- * each begins as a function that imports the hook's module at its first call (nc_hooks_put_off).
+ * Hooks are set once, group by group. nativecall/_values/callinterface.py sets the hooks of call
+ * interfaces, and nativecall/_native_objects sets the hooks of native objects. All others are set
+ * on demand: each begins as a function that imports the hook's module at its first call
+ * (nc_hooks_put_off).
  *
  * Threads: everything here needs the GIL, in the package's interpreter (gil.h). */
 #ifndef NC_HOOKS_H
@@ -58,7 +59,7 @@ typedef struct {
 
 extern NcHooks nc_hooks;
 
-/* Installs hooks that set themselves at their first call: 0, or -1 with an exception. */
+/* Installs hooks that set themselves at their first call. Returns 0, or -1 with an exception. */
 int nc_hooks_put_off(void);
 
 #endif

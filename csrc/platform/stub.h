@@ -7,12 +7,12 @@
  *
  * Stubs come in regions: pages of code, and pages of slots at a fixed distance behind them. The
  * first region is in the extension itself (stubs.S). So most processes map no further memory, and
- * systems that refuse executable memory do not refuse this. Further regions map the same code
- * again. It comes from the extension's file, or from a memfd with a copy of the code if the file is
- * gone, was replaced or cannot be opened. The mapping is used only if it equals the compiled code.
- * If mapping fails, and on systems other than Linux, pages are written and then made executable. No
- * memory is ever writable and executable at the same time. If everything fails, and on processors
- * that stubs.S does not support, nc_stub_new raises RuntimeError.
+ * systems that refuse executable memory do not refuse this region. Further regions map the same
+ * code again. The code comes from the extension's file, or from a memfd with a copy of the code if
+ * the file is gone, was replaced or cannot be opened. The mapping is used only if it equals the
+ * compiled code. If mapping fails, and on systems other than Linux, pages are written and then made
+ * executable. No memory is ever writable and executable at the same time. If everything fails, and
+ * on processors that stubs.S does not support, nc_stub_new raises RuntimeError.
  *
  * A call of a freed stub ends the process with a message that names it, until the stub is reused.
  * The stubs of a region are reused in the order in which they were freed. So no region is ever
@@ -32,11 +32,11 @@ typedef struct {
     void *context; /* data for the code */
 } NcStubSlot;
 
-/* Makes a stub: returns the C function pointer; NULL with RuntimeError or MemoryError. */
+/* Makes a stub. Returns the C function pointer, or NULL with RuntimeError or MemoryError. */
 void *nc_stub_new(void *code, void *context);
-/* Frees a stub; NULL is ignored. A later call ends the process with a message that has `name`,
- * whose reference this takes. The name is a str; a tuple that begins with one, perhaps followed by
- * the call that it was passed to and the argument's index; or NULL. */
+/* Frees a stub; NULL is ignored. A later call ends the process with a message that contains `name`.
+ * Takes the reference to `name`, which is a str, NULL, or a tuple that begins with a str. The call
+ * to which the function was passed and the index of the argument may follow in the tuple. */
 void nc_stub_free(void *stub, PyObject *name);
 /* With the GIL held: ends the process with that message unless the slot's stub still has this
  * context. For code that was entered through a stub and then waited for the GIL, during which the

@@ -1,21 +1,24 @@
 /* csrc/platform/waiting.h: watches threads that wait for the GIL in a callback, so that a hang is
  * explained.
  *
- * A C function that holds the GIL and waits for its own threads deadlocks when one of these calls
- * Python. Then only threads that need no GIL can run. So a waiting thread stores the names of its
- * callback in a slot, and a watcher thread checks the slots four times a second. If a thread has
- * waited for a second, the watcher prints one line to stderr, once in a process, and stops.
+ * A C function that holds the GIL and waits for its own threads deadlocks when one of these threads
+ * calls Python. Then only threads that do not need the GIL can run. So a waiting thread stores the
+ * names of its callback in a slot, and a watcher thread checks the slots four times a second. If a
+ * thread has waited for a second, the watcher prints one line to stderr, once in a process, and
+ * stops.
  *
  * Cost. Only threads that Python did not start take a slot, which costs two atomic writes. The
- * first of them starts the watcher, which ends when no thread has waited for two seconds.
+ * first such thread starts the watcher. The watcher ends after two seconds in which no thread
+ * waits.
  *
  * Threads. A slot belongs to the thread that set its `names`, until it sets them to NULL again.
  * `turns` distinguishes one wait from the next. The watcher reads names only while it has marked
- * the slot (the lowest bit), and the owner waits for the end of that before it leaves. So the
- * callback, which its call keeps alive, keeps the names alive. Names never change, or are kept by
- * their replacement (callable/pycallback.c). They are read as plain memory, without a reference
- * count. While Python ends, threads may stay in their slots forever and objects are freed, so the
- * watcher reads nothing from then on. After a fork, the child has no used slot and no watcher. */
+ * the slot (in the lowest bit), and the owner waits until the mark is removed before it leaves the
+ * slot. So the callback, which its call keeps alive, keeps the names alive. Names never change; if
+ * they are replaced, the new ones keep them alive (callable/pycallback.c). The watcher reads them
+ * as plain memory, without a reference count. While Python ends, threads may stay in their slots
+ * forever and objects are freed, so the watcher reads nothing from then on. After a fork, the child
+ * has no used slot and no watcher. */
 #ifndef NC_WAITING_H
 #define NC_WAITING_H
 

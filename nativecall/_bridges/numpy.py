@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """Return the native callable that a ufunc was made from, or the functions of a generator."""
+    """Return the native callable that a ufunc was made from, or that of a bit generator."""
     import numpy
 
     if not isinstance(obj, numpy.ufunc):
@@ -62,7 +62,7 @@ def signatures(obj: Foreign) -> list[Signature] | None:
     Raises
     ------
     SignatureError
-        If it has none.
+        If the ufunc has no such loops.
     """
     found = _ufunc_of(obj)
     if found is None:
@@ -88,7 +88,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
 def count(obj: Foreign) -> int | None:
     """Return how many arguments a ufunc's loops take as C functions.
 
-    Return None if no loop is one; such a ufunc is called as a Python function.
+    Return None if no loop can be a C function. Such a ufunc is called as a Python function.
     """
     found = _ufunc_of(obj)
     if found is None or found.signature is not None:
@@ -110,9 +110,9 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
     """Return the C function of one loop of a NumPy ufunc, and the C function of its elements.
 
     `wrap` converts every loop of a ufunc to a C function of numbers. C code that has arrays can
-    call the loops themselves: ``void (char **args, const intptr_t *dimensions, const intptr_t
-    *steps)``, on most machines ``v:&&b&q&q``. This is NumPy's `PyUFuncGenericFunction` with its
-    last argument bound.
+    call the loops themselves. Their type is ``void (char **args, const intptr_t *dimensions, const
+    intptr_t *steps)``, on most machines ``v:&&b&q&q``. This is NumPy's `PyUFuncGenericFunction`
+    with its last argument bound.
 
     `args` has the address of each operand, inputs first. `dimensions` has the number of elements
     and then, for generalised ufuncs, the lengths of the core dimensions. `steps` has the stride in
@@ -129,16 +129,16 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
     Returns
     -------
     NativeCallable
-        With the entries ``d:dd``, except for generalised ufuncs, and ``v:&&b&q&q``. NumPy calls
-        loops without the GIL. If a loop sets an exception, C code is not notified; the Python call
-        in progress raises it.
+        Its entries are ``d:dd`` (not for generalised ufuncs) and ``v:&&b&q&q``. NumPy calls loops
+        without the GIL. If a loop sets an exception, C code is not notified; the Python call in
+        progress raises it.
 
     Raises
     ------
     SignatureError
         If there is no such loop, or it operates on Python objects, text or records.
     TypeError
-        If it is not a ufunc, or this version of NumPy has unknown C structs.
+        If `ufunc` is not a ufunc, or if the C structs of this NumPy version are unknown.
 
     Examples
     --------

@@ -45,16 +45,16 @@ def reader(
     readonly : bool
         Whether the function promises not to write through a pointer.
     text : str
-        The character type of text behind it, ``""`` for none.
+        The character type of text behind the pointer, ``""`` for none.
     encoding : str or None
         The encoding of such text. With None, the argument stays a pointer.
 
     Returns
     -------
     CallInterface, callable, str or None
-        For structs and pointers, the call interface of a function that returns one. For arrays, a
-        function of the address, which is not called for NULL. A mark for Python objects; None for
-        numbers.
+        For structs and pointers, the call interface of a function that returns such a value. For
+        arrays and views, a function that takes the address and is not called for NULL. ``"O"`` for
+        Python objects; None for numbers.
     """
     if isinstance(ctype, Scalar):
         return None
@@ -110,7 +110,7 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 
 
 def _result_cif(signature: Signature, kept: bool, encoding: str | None) -> CallInterface | None:
-    """Return the call interface that converts the result, as an argument of a function."""
+    """Return the call interface of a function that takes the result as its argument, or None."""
     result = signature.result
     if result.kind in ("void", "object"):
         return None
@@ -147,17 +147,17 @@ def spec_of(
         The objects that the sentinel points to.
     tells_last : bool
         Whether the last argument is an ``int *`` that is set to 1 on failure. The Python functions
-        do not get it.
+        do not get this argument.
     encoding : str or None
-        The encoding of text in arguments and results; with None they are pointers.
+        The encoding of text in arguments and results; with None, text is passed as pointers.
     has_gil : bool
         Whether C code always holds the GIL.
     python_errors : bool
-        Whether C code that holds it checks for exceptions.
+        Whether C code that holds the GIL checks for exceptions.
     passed : bool
         Whether the functions are arguments of a call, which raises their exceptions.
     kept : bool
-        Whether C keeps them, and with them the functions that they return.
+        Whether C stores the functions, and also the functions that they return.
     sets_errno : bool
         Whether a failure sets errno.
 

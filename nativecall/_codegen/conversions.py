@@ -1,10 +1,10 @@
 """Generated code of thunks and ufunc loops, one per shape.
 
-A shape is two signatures with every pointer written ``P``, and the ops between them. A thunk reads
-its target and bound values from the Thunk object of its stub; a loop reads them from its data
-argument. So all functions of a shape share one piece of code. conversioncode.py writes it; it is
-imported, with llvmlite, only if no object file of the shape is cached. Without llvmlite the core
-interprets the same conversion.
+A shape is two signatures with every pointer written ``P``, and the ops that convert between them. A
+thunk reads its target and bound values from the Thunk object of its stub; a loop reads them from
+its data argument. So all functions of a shape share the same code. conversioncode.py generates the
+code; that module and llvmlite are imported only if no object file of the shape is cached. Without
+llvmlite the core interprets the same conversion.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
     If no code can be generated, return the packed ops for the core instead of the pair.
     """
 
-    # Both execute the same ops, so these determine the code.
+    # Generated code and the core execute the same ops, so the ops determine the code.
     by_core = made.packed
     key = f"thunk {_shapes(made.outer)} {_shapes(made.inner)} {_cache.hashed(by_core).hexdigest()}"
     try:

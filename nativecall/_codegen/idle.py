@@ -28,8 +28,8 @@ _held: list[Foreign] = []  # by the thread that forks
 def keep_for_good() -> bool:
     """Lock LLVM for good during interpreter shutdown; return False at once if it is in use.
 
-    A lock that is free may not stay so: a thread that Python ended while it waited still acquires
-    the lock, and never releases it.
+    A free lock may be taken at any time: a thread that Python ended while the thread waited still
+    acquires the lock, and never releases it.
     """
     return all(lock.acquire(blocking=False) for lock in locks)
 

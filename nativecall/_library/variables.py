@@ -1,9 +1,9 @@
-"""Variables of C libraries, read and written at their addresses; constants that are pointers.
+"""Variables of C libraries, read and written at their addresses; also pointer constants.
 
-A number or a pointer reads as its value. Text, a pointer to const characters or a const array of
-them, reads as `bytes` or `str`. Other variables are views of the library's memory and keep the
-library open: an array of numbers is a NumPy array, read-only if it is const; any other array is a
-cffi array; a struct or union is a cffi pointer.
+A number or a pointer reads as its value. Text reads as `bytes` or `str`; it is a pointer to const
+characters, or a const array of characters. Other variables are views of the library's memory and
+keep the library open: an array of numbers is a NumPy array, read-only if the variable is const; any
+other array is a cffi array; a struct or union is a cffi pointer.
 
 An object assigned to a pointer variable lives until the next assignment, since C code may follow
 the pointer at any time. Reads and writes are plain loads and stores. If C code in other threads
@@ -39,7 +39,7 @@ _pointed: dict[int, list[object]] = {}
 
 
 class Variable(namedtuple("Variable", "name ctype address owner handle const encoding")):
-    """A variable of a library; `owner` has its types, and `encoding` is that of text."""
+    """A variable of a library; `owner` declares its types, and `encoding` decodes its text."""
 
     __slots__ = ()
     name: str
@@ -51,7 +51,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
     encoding: str | None
 
     def read(self) -> object:
-        """Return its value, or a view of it."""
+        """Return the variable's value, or a view of its memory."""
         if isinstance(self.ctype, Scalar):
             return storage.load(self.ctype, self.address)
         found = self.owner.variable(self.name)
@@ -67,7 +67,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         return self._pointer()
 
     def pointer(self) -> object:
-        """Return a pointer to it, which keeps the library loaded."""
+        """Return a pointer to the variable; the pointer keeps the library loaded."""
         found = self.owner.variable(self.name)
         if found is not None:
             return self._at(found[0])
@@ -80,15 +80,15 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         return int(_lib.ffi.cast("uintptr_t *", self.address)[0])
 
     def _pointer(self) -> object:
-        """Return a pointer's value; a pointer to a type that cffi lacks."""
+        """Return a pointer's value; for a type that cffi lacks, a pointer to the variable."""
         if self.ctype.kind not in _POINTERS:
             return self.pointer()
         word = self._word()
-        # Its target often belongs to the library.
+        # The pointer's target often belongs to the library.
         return None if word == 0 else pointer_from(self.ctype, word, owner=self.handle)
 
     def _at(self, kind: FFIType) -> object:
-        """Return a pointer to a type at the address, which keeps the library loaded."""
+        """Return a pointer of this kind to the variable; the pointer keeps the library loaded."""
         from .memory import pointer_to
 
         ffi = self.owner.ffi
@@ -117,7 +117,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
     # -- assignment --------------------------------------------------------------------------------
 
     def write(self, value: object, policies: Policies) -> None:
-        """Store a value; one that does not fit changes nothing."""
+        """Store a value; if it does not fit, change nothing."""
         who = f"variable {self.name!r}"
         found = None if isinstance(self.ctype, Scalar) else self.owner.variable(self.name)
         if found is not None and found[0].kind in ("array", *_RECORDS):

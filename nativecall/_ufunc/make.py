@@ -5,9 +5,9 @@ calls them through their pointers. If a bridge provides the function's IR, the f
 into a loop of its own. The core executes generalised loops, and all loops without generated code
 (_plan/conversion.py).
 
-A ufunc is pickled as its callable, and recreated from it. NumPy pickles ufuncs as attributes of a
-module. So the first ufunc created here registers another function with `copyreg`, which passes
-ufuncs of others to NumPy's function.
+A ufunc created here is pickled as its callable, and recreated from the callable. NumPy would pickle
+it as an attribute of a module. So the first such ufunc registers a reduction function with
+`copyreg`, which passes all other ufuncs to NumPy's function.
 
 Guarantees: a ufunc keeps the callable and its code alive. Exceptions of the function propagate from
 the call of the ufunc. Loops of entries that need the GIL take it; other loops run without it.
@@ -48,7 +48,7 @@ class Keeper:
         self.callable = callable
         self.given = given  # name, doc, signature
         self.kept: list[object] = []
-        self.arrays: object = None  # of NumPy's struct
+        self.arrays: object = None  # the memory that NumPy's struct points to
 
 
 def keeper_of(ufunc: numpy.ufunc) -> Keeper | None:
@@ -62,7 +62,7 @@ def keeper_of(ufunc: numpy.ufunc) -> Keeper | None:
 
 
 class _Loop(namedtuple("_Loop", ["entry", "plan", "numbers"])):
-    """A loop: a callable of one entry, its plan, and NumPy's numbers of its types."""
+    """A loop: a callable of one entry, its plan, and NumPy's type numbers of its operands."""
 
     __slots__ = ()
     entry: NativeCallable
@@ -101,7 +101,7 @@ def ufunc(
 
 
 def _pickle_ours() -> None:
-    """Register a function for ufuncs with `copyreg`; it passes those of others to NumPy's."""
+    """Register our reduction function for ufuncs with `copyreg`; see the module's docstring."""
     import numpy
 
     of_numpy: Foreign = copyreg.dispatch_table.get(numpy.ufunc)
@@ -131,7 +131,7 @@ def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
 
 
 def _number(entry: NativeCallable, ctype: CType) -> int:
-    """Return NumPy's number of a type."""
+    """Return NumPy's type number for a C type."""
     try:
         found = dtype_of(ctype)
     except TypeError:
@@ -145,7 +145,7 @@ def _number(entry: NativeCallable, ctype: CType) -> int:
 
 
 def _rank(ctype: CType) -> int:
-    """Return the position of a type in NumPy's search: types come before those they cast to."""
+    """Return the position of a type in NumPy's search: types come before the types they cast to."""
     text = ctype.text
     return _ORDER.index(text) if text in _ORDER else len(_ORDER) + "fdg".find(text[-1])
 
@@ -164,7 +164,7 @@ def _require_alike(f: NativeCallable, loops: list[_Loop]) -> None:
 
 
 def _distinct(loops: list[_Loop]) -> list[_Loop]:
-    """Return the first of the loops for the same types, which is the one that NumPy finds."""
+    """Return the first loop for each tuple of input types, the only one that NumPy would find."""
     found: dict[tuple[int, ...], _Loop] = {}
     for loop in loops:
         found.setdefault(loop.numbers[: len(loop.plan.inputs)], loop)

@@ -1,6 +1,7 @@
 """Error messages for buffers that a pointer argument refuses.
 
-The core decides (csrc/values/exporters.c) and calls this module for the exception.
+The core decides what to refuse (csrc/values/exporters.c), and calls this module to raise the
+exception.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _DTYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32"}
 _DTYPES |= {"q": "int64", "Q": "uint64", "f": "float32", "d": "float64"}
 _DTYPES |= {"z": "complex64", "Z": "complex128"}
-#: NumPy kinds, from narrow to wide. Conversion to an earlier one drops fractions or imaginary
+#: NumPy kinds, from narrow to wide. Conversion to an earlier kind drops fractions or imaginary
 #: parts. Signed and unsigned integers count as equal.
 _KINDS = "buifc"
 
@@ -33,8 +34,8 @@ def refuse(
     """Raise the exception for the buffer of `value` as argument `index` of a call interface.
 
     Messages describe `shown`, of the type `found`. `why` is the core's reason: ``"short"``,
-    ``"alignment"``, ``"suits"`` if the elements are right but the memory is not, or ``""``. For
-    ``"rows"``, return without an exception if the rows have the right shape.
+    ``"alignment"``, ``"suits"`` if the elements are right but the memory is not, ``"rows"``, or
+    ``""``. For ``"rows"``, raise an exception only if the rows have the wrong shape.
     """
     wanted = cif.policies.spelled(cif.signature, index)
     record = value._layout.about.name if type(value) is Record else None

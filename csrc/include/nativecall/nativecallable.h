@@ -193,8 +193,8 @@ NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signat
 
 /* ---- all entries ----------------------------------------------------------------------------- */
 
-/* Return the entry after `entry` (NULL: the first), or NULL at the end. Visits the
- * entries in order of preference:
+/* Return the entry after `entry` (NULL: the first), or NULL at the end. Visits the entries
+ * in order of preference:
  *     for (e = nc_native_next(obj, NULL); e != NULL; e = nc_native_next(obj, e)) ...
  * Entries of a later ABI are skipped. The loop iterates over the table published when it began,
  * whatever a writer does meanwhile. */

@@ -1,7 +1,7 @@
 """Convert values between Numba's representation and C's, in LLVM IR.
 
 C code passes values as `nativecall._codegen.abi` describes: numbers and pointers directly, structs
-and complex numbers in memory. Numba's data models define its side.
+and complex numbers in memory. Numba's data models define Numba's representation.
 
 Importing this module imports Numba.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def lowered(signature: Signature, refusal: str) -> abi.Lowering:
-    """Return how a signature is passed; raises SignatureError if that is unsupported."""
+    """Return the lowering of a signature; raise SignatureError if a type is unsupported."""
     try:
         return abi.lower(signature.result, signature.args)
     except abi.Unsupported as error:
@@ -42,8 +42,9 @@ class Values:
     def __init__(self, context: NumbaObject, builder: ir.IRBuilder) -> None:
         self.context = context
         self.builder = builder
-        #: Emits the handling of an integer that does not fit its C type; gets it as 64 bits, and
-        #: whether it is signed. With None, integers are truncated.
+        #: A function that emits the handling of an integer that does not fit its C type. Its
+        #: arguments are the C type, the integer extended to 64 bits, and whether that is signed. If
+        #: this is None, integers are truncated.
         self.refuse: Callable[[CType, ir.Value, bool], None] | None = None
 
     # -- from C ----------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ class Values:
         return array._getvalue()
 
     def loaded(self, ctype: Foreign, kind: NumbaType, memory: ir.Value, offset: int) -> ir.Value:
-        """Return a value in memory in Numba's representation; a struct becomes a tuple."""
+        """Load a value from memory as a Numba value; a struct becomes a tuple."""
         builder = self.builder
         if isinstance(kind, types.BaseTuple):
             values = [
@@ -107,7 +108,7 @@ class Values:
         return self.builder.zext(value, ir.IntType(8)) if ctype.kind == "bool" else value
 
     def _check(self, ctype: Scalar, kind: NumbaType, value: ir.Value) -> None:
-        """Emit a check that an integer is in the range of a C type, where it may not be.
+        """Emit a check that an integer is in the range of a C type, unless its type ensures that.
 
         64-bit integers are not checked: in Numba, the sum of a `uint64` and a number may be
         `int64`.
@@ -135,7 +136,7 @@ class Values:
     def store(
         self, ctype: Foreign, kind: NumbaType, value: ir.Value, memory: ir.Value, offset: int
     ) -> None:
-        """Store a value in memory in C's representation."""
+        """Convert a value to C's representation and store it in memory."""
         builder = self.builder
         if isinstance(kind, types.BaseTuple):
             for index, (at, part) in enumerate(_parts(ctype)):
@@ -159,8 +160,8 @@ class Values:
     def given(
         self, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value = None
     ) -> ir.Value:
-        """Return a value as a lowering takes it; if it is passed in memory, store it in `memory` or
-        in a new slot.
+        """Return a value in the form that a lowering takes. If C passes it in memory, store it in
+        `memory`, or in a new stack slot.
         """
         if not abi.in_memory(ctype):
             return self.number(ctype, kind, value)
@@ -170,7 +171,7 @@ class Values:
         return memory
 
     def described(self, kind: NumbaType, value: ir.Value) -> ir.Value:
-        """Return the descriptor of a view over an array, in the stack frame."""
+        """Return the view descriptor of an array; the descriptor is in the stack frame."""
         array = make_array(kind)(self.context, self.builder, value)
         memory = reserve(self.builder, 8 * (1 + 2 * kind.ndim), 8)
         self.builder.store(self.builder.bitcast(array.data, POINTER), memory, align=8)

@@ -26,8 +26,8 @@
  *             both, with one `or` (f_high = -m_f sets all bits above f).
  *
  * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is by 64.
- *             Every index cell holds the number of an existing row. Unused cells hold the number of a
- *             row with a key, so ids 0 and 1 are never found. A built table never changes.
+ *             Every index cell holds the number of an existing row. Unused cells hold the number of
+ *             a row with a key, so ids 0 and 1 are never found. A built table never changes.
  *
  * Why building never fails.
  *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
