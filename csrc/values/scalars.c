@@ -23,7 +23,7 @@ void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, 
 {
     va_list arguments;
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) {
-        return; /* not about the value */
+        return; /* keep it: the value is not the cause */
     }
     PyErr_Clear();
     va_start(arguments, format);
@@ -54,8 +54,8 @@ void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *want
                         Py_TYPE(value)->tp_name);
 }
 
-/* Copy the only number in a value's buffer to `memory`, which fits any scalar. Return its letter,
- * or 0 if there is none, perhaps with an exception. */
+/* If a value's buffer holds a single number, copy the number to `memory`, which has room for any
+ * scalar, and return the number's letter. Otherwise return 0, perhaps with an exception. */
 static char number_in(PyObject *value, void *memory)
 {
     Py_buffer buffer;
@@ -74,8 +74,8 @@ static char number_in(PyObject *value, void *memory)
     return letter;
 }
 
-/* Read a scalar of one or two long doubles (real part first), which Python numbers cannot hold.
- * Return how many, 0 for other values, or -1 with an exception. */
+/* Read a long double, or both parts of a long double complex, real part first. Python numbers
+ * cannot hold these. Return the number of parts, 0 for other values, or -1 with an exception. */
 static int long_doubles_in(PyObject *value, long double parts[2])
 {
     const PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
@@ -94,8 +94,8 @@ static int long_doubles_in(PyObject *value, long double parts[2])
     return letter == 'g' ? 1 : letter == 'Y' ? 2 : letter == '\0' && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Return whether the finite `value` became infinite when converted to `number`. Return 1 with an
- * exception, which may also be another one. */
+/* Return 1 with OverflowError if the finite `value` became infinite when converted to `number`.
+ * Return 1 with another exception if the check fails, otherwise 0. */
 static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_complex number)
 {
     long double parts[2] = {0.0L, 0.0L};
@@ -115,7 +115,8 @@ static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_
     return 1;
 }
 
-/* Raise the error for an array in place of a number. Keep exceptions of foreign methods. */
+/* Replace the exception in progress by the error for an array in place of a number. If the value is
+ * no array, keep that exception. */
 static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
     Py_buffer buffer;
@@ -134,8 +135,8 @@ static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObj
     }
 }
 
-/* Raise the error for a value that cannot be converted to double. Keep exceptions of its own
- * methods. */
+/* Raise the error for a value that cannot be converted to double. Keep an exception that one of the
+ * value's own methods raised. */
 static void no_number(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
     /* Read late: __complex__ may have changed the value's class. */
@@ -224,8 +225,8 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
     return 1;
 }
 
-/* NumPy's bool and ctypes integers have no __index__, but export one number; cffi integers do
- * neither. */
+/* NumPy's bool and ctypes integers have no __index__, but export one number. cffi integers have
+ * neither __index__ nor a buffer. */
 PyObject *nc_integer_of(PyObject *value)
 {
     long double memory[2];
@@ -363,7 +364,7 @@ size_t nc_scalar_size(char code)
     return part == code ? size : 2 * size;
 }
 
-/* The names and limits of a canonical code, except complex ones. */
+/* The names and limits of a canonical code that is not complex. */
 typedef struct {
     char code;
     unsigned char is_native;
@@ -399,8 +400,8 @@ int nc_float_overflow(PyObject *name, Py_ssize_t index, char code)
     return -1;
 }
 
-/* Store a number, if finite as a finite float, else as the same infinity or nan. Return 0, or -1
- * with an exception and nothing written. */
+/* Store a number. A finite number must fit as a finite float; infinities and nan are stored
+ * unchanged. Return 0, or -1 with an exception and nothing written. */
 static int store_real(PyObject *name, Py_ssize_t index, double number, char code, void *out)
 {
 #define STORE(letter, type_name, type, held, digits, ...)                                          \

@@ -1,4 +1,4 @@
-"""Compile LLVM IR, link the object files and free the code, by LLVM's LLJIT in llvmlite.
+"""Compile LLVM IR, link the object files and free the code, with LLVM's LLJIT (llvmlite).
 
 ::
 
@@ -12,22 +12,22 @@ Guarantees:
 - Import: the first call of a function here imports llvmlite, unless NATIVECALL_JIT=0. `kept` never
   imports it.
 - Permission: if memory cannot be made executable, `available` is False, and the first request for
-  code warns. A process that loses the permission later keeps its code but gets no more.
-- Failures: a lasting reason for having no code is remembered. Lack of memory is not: `available` is
+  code warns. A process that loses the permission later keeps its code but cannot compile more.
+- Failures: a permanent reason for having no code is remembered. If memory is short, `available` is
   False this time only, and a MemoryError during LLVM's startup propagates.
-- Threads: LLVM's startup holds one lock; later calls take only llvmlite's own (idle.py). Threads
-  that request the same code at once share one `Code`, compiled once (_singleflight.py).
+- Threads: LLVM's startup holds one lock; later calls take only llvmlite's own lock (idle.py).
+  Threads that request the same code at once share one `Code`, compiled once (_singleflight.py).
 - Lifetime: machine code stays mapped as long as its `Code` is referenced. At process exit it is not
-  unmapped, since other objects that are torn down may call it.
-- Loading: the core loads object files without external references where it can
-  (csrc/codegen/objectfile.c), without LLVM. LLVM links the others.
+  unmapped, since objects that are torn down later may call it.
+- Loading: where possible, the core itself loads object files that have no external references
+  (csrc/codegen/objectfile.c). LLVM links the other object files.
 - Memory stays level however much code is created and dropped. An LLJIT keeps about 10 KB for every
-  library that it linked, so it is replaced after a limited number, and disposed of with its last
-  `Code`. LLVM's optimizer leaks 1.5 KB per module, so it runs on a limited number of modules. The
-  code of later ones is correct and a little longer.
+  library that it linked. So each LLJIT links a limited number of libraries, and is disposed of with
+  its last `Code`. LLVM's optimizer leaks 1.5 KB per module, so it runs on a limited number of
+  modules. The code of later modules is correct, but a little longer.
 - Stack: LLVM is not called with less than a megabyte of C stack left; the core interprets plans
-  then. On aarch64 the code generator of LLVM 22 uses 500 KB for any function, in one step that
-  jumps over the guard page of a smaller stack.
+  then. On aarch64 the code generator of LLVM 22 uses 500 KB for any function, in one step. On a
+  smaller stack, that step jumps over the guard page.
 - Fork: a fork waits until LLVM is idle. In the child, existing code works, and more can be
   compiled.
 """
@@ -66,9 +66,9 @@ class Unloadable(RuntimeError):
 
 
 class NoRoom(Exception):
-    """LLVM cannot begin now, mostly for lack of memory.
+    """LLVM cannot start work now, mostly for lack of memory.
 
-    If memory ran out while LLVM works, it would abort the process.
+    If memory ran out during its work, LLVM would abort the process.
     """
 
 
@@ -131,7 +131,8 @@ class _Machine:
 
     def module(self, text: str, optimized: bool) -> llvm.ModuleRef:
         """Parse, verify and perhaps optimize a module of IR; ``with`` closes it."""
-        # Creating a context takes time, but it keeps the types of its modules: replace it at times.
+        # Creating a context takes time, but a context keeps the types of all its modules. So
+        # replace the context from time to time.
         if next(self._parsed) % _MODULES == 0:
             self._shared_context = self.llvm.create_context()
         made = self.llvm.parse_assembly(text, self._shared_context)
@@ -205,7 +206,7 @@ def _unload(
     tracker: llvm.ResourceTracker, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing
 ) -> None:
     """Unmap the code of a tracker; the last reference disposes of its LLJIT."""
-    # weakref and llvmlite detect shutdown only if they were used before it began.
+    # weakref and llvmlite detect shutdown only if they were used before shutdown began.
     if ending():
         tracker.detach()
     else:
@@ -233,7 +234,7 @@ def reason() -> str:
 
 
 def _start() -> tuple[_Machine | None, str]:
-    """Return the machine, created by the first call in the process, and why there is none."""
+    """Return the machine, or None and the reason. The first call in the process creates it."""
     outcome = _outcome
     if outcome is None:
         outcome = once("", lambda: _outcome, _tried)
@@ -278,7 +279,8 @@ def _probe() -> tuple[_Machine | None, str]:
             import llvmlite.binding as llvm
             from llvmlite import ir
 
-            # llvmlite fills a table at its first constant text, which is not thread-safe.
+            # llvmlite fills a table when the first constant text is created. That is not
+            # thread-safe.
             str(ir.Constant(ir.ArrayType(ir.IntType(8), 1), bytearray(b" ")))
             idle.locks[1:] = [llvm.ffi.lib._lock._lock]
             machine = _Machine(llvm, llvmlite.__version__)
@@ -302,8 +304,8 @@ def _probe() -> tuple[_Machine | None, str]:
 def _require_imported(error: Exception) -> None:
     """Raise NoRoom if an error may come from an import in progress.
 
-    A finalizer that runs during an import of llvmlite or of the standard library, and requests
-    code, sees only parts of the module.
+    If a finalizer requests code during an import of llvmlite or of the standard library, it sees an
+    incomplete module.
     """
     for name, module in [*sys.modules.items()]:
         package = name.partition(".")[0]
@@ -352,11 +354,11 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
     ----------
     key : str
         Everything that determines the text of the module. The machine and the versions of LLVM,
-        CPython and this package are added to it.
+        CPython and this package are added to the key.
     module : callable
         Returns the text of the module. It is called only if no object file of the key is cached. A
-        library of the process must define the symbols that the text declares. The text must not
-        contain addresses, since other processes use the object file.
+        library loaded in the process must define the symbols that the text declares. The text must
+        not contain addresses, since other processes use the object file.
     name : str
         The function or variable of the module whose address is returned.
 
@@ -388,10 +390,10 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
 
 
 def kept(key: str, name: str) -> Code | None:
-    """Return the code that `compile` would, if it can be loaded from the cache without LLVM.
+    """Return the same code as `compile`, if the core can load it from the cache without LLVM.
 
-    That requires that LLVM has not been started, and that the cached object file has no external
-    references. Otherwise, or if code is disabled, return None.
+    LLVM must not have been started, and the cached object file must have no external references.
+    Otherwise, or if code is disabled, return None.
     """
     global _noted
     if _outcome is not None or _turned_off():
@@ -421,7 +423,7 @@ def _digest(hashed: str, key: str) -> bytes:
 
 
 def _loaded(key: str, data: bytes, name: str) -> Code | None:
-    """Load an object file by the core; return None if LLVM must link it."""
+    """Load an object file without LLVM; return None if LLVM must link it."""
     loaded = _ext.load_object(data, name)
     if loaded is None:
         return None
@@ -432,7 +434,7 @@ def _loaded(key: str, data: bytes, name: str) -> Code | None:
 
 
 def _tell_perf(code: Code, data: bytes, name: str) -> None:
-    """Write the name of code for perf if NATIVECALL_PERF=1."""
+    """If NATIVECALL_PERF=1, write the name of the code for perf."""
     if _PERF:
         from .perfmap import write
 
@@ -450,12 +452,12 @@ def _linked(
         try:
             return machine.link(key, kept, name)
         except RuntimeError:
-            # If the request is at fault and not the file, it fails below as well.
+            # If the request is at fault rather than the file, compiling below fails too.
             objects.discard(digest)
     _require_room()
     optimized = next(machine._optimizations) <= _OPTIMIZED
     made = machine.emit(module(), optimized)
     code = machine.link(key, made, name)
-    # Don't share unoptimized code with other processes, which can still optimize.
+    # Don't store unoptimized code for other processes, since they can still run the optimizer.
     objects.put(digest, made, file=optimized)
     return code

@@ -39,7 +39,7 @@ _NOTHING_SAID = LibraryOptions()
 
 
 class _Undeclared:
-    """Stands for declarations if there are none."""
+    """Takes the place of declarations in a library without any."""
 
     functions = constants = variables = pointers = rows = symbols = places = skipped = NOTHING
     inlines = readonly = frozenset[str]()
@@ -49,11 +49,12 @@ class _Undeclared:
 class Library(Single):
     """An open shared library. Made by `load`.
 
-    Declared functions are attributes, created once; so are the constants of declared enums and
-    macros. Declared variables are read and assigned as attributes. Numbers, text and pointers are
-    values. An array of numbers is a NumPy array over the library's memory; other arrays, structs
-    and unions are cffi arrays and pointers. Assign a whole one from a sequence or a mapping. No
-    other attribute can be assigned.
+    Declared functions and the constants of declared enums and macros are attributes; each is
+    created once. Declared variables are read and assigned as attributes. Variables that hold
+    numbers, text or pointers are read as Python values. An array of numbers is a NumPy array over
+    the library's memory; other arrays, structs and unions are cffi arrays and pointers. Assign a
+    sequence or a mapping to replace a whole array, struct or union. No other attribute can be
+    assigned.
 
     As an attribute, `close` is a method; ``library["close"]`` is the C function. A ``with``
     statement closes the library.
@@ -66,7 +67,7 @@ class Library(Single):
         The file, if the loader reports it.
     declarations : Declarations or None
         The declarations, by kind: ``declarations.functions`` maps names to `Signature`,
-        ``declarations.constants`` names to numbers and texts. None if there are none.
+        ``declarations.constants`` maps names to numbers and text. None if nothing is declared.
     """
 
     __module__ = "nativecall"
@@ -81,10 +82,10 @@ class Library(Single):
     _not_inlined: dict[str, str] | None = None
     _owner: Owner = Owner(None)
     _options: LibraryOptions = _NOTHING_SAID
-    _ending: set[str] = set()  # functions that free or close the results of others
+    _ending: set[str] = set()  # functions that free or close what other functions return
     _undeclared = False  # whether no function is known
-    #: Rows of the functions without options, and call interfaces by everything in a row except the
-    #: declaration.
+    #: Rows of the functions without options. `_cifs` has call interfaces; its keys are rows without
+    #: the declaration.
     _plain: dict[str, Row] = {}
     _cifs: dict[tuple[object, ...], CallInterface] = {}
 
@@ -180,8 +181,8 @@ class Library(Single):
         version : str, optional
             The version of the symbol, as for `address`.
         free, close
-            As for `load`. The destructors named here mark their argument only if you look them up
-            after this call.
+            As for `load`. The destructors named here mark their argument as ended only if you look
+            them up after this call.
         other options
             As for `wrap`, except `owner`; the library's options are the defaults.
 
@@ -224,7 +225,7 @@ class Library(Single):
             from .destructors import take
 
             for one in take(self, symbol, signature, how):
-                # Drop cached callables, which do not mark their argument.
+                # Drop cached callables, since they do not mark their argument.
                 self.__dict__.pop(one, None)
                 self.__dict__["_hidden"].pop(one, None)
         if not how:
@@ -235,9 +236,9 @@ class Library(Single):
         return wrap(address, signature, owner=owner, **how)
 
     def _procedure(self, name: str, fortran: bool | None = None) -> str | None:
-        """Return the symbol of a Fortran procedure in the declarations or else the library.
+        """Return the symbol of a Fortran procedure, from the declarations or else the library.
 
-        Return None for others. `fortran` is the option for it, if given.
+        Return None for other names. `fortran` is the procedure's own option, if given.
         """
         from .._values.fortran import symbols
 
@@ -276,7 +277,7 @@ class Library(Single):
 
     @property
     def types(self) -> Types:
-        """The declared types by name: cffi types, which `ffi` knows.
+        """The declared types by name, as cffi types of `ffi`.
 
         Examples
         --------
@@ -305,26 +306,26 @@ class Library(Single):
             value: ``"gsl_function *"``, ``"double[100]"``, ``"gsl_function"``, ``"sqlite3 *[1]"``.
         init : object, optional
             Zeros by default. For structs, a mapping, or a sequence of the first fields. For arrays,
-            a sequence, a buffer of such elements, which is copied, or a length if the type has
-            none. Function pointers take native callables, C functions of other libraries and Python
-            functions. Other pointers take None, cffi pointers, buffers without a copy, `bytes` for
-            characters (a NUL-terminated copy), and lists, tuples and mappings, for which memory is
-            allocated.
+            a sequence, a buffer of the same elements (copied), or a length if the type has none.
+            Function pointers take native callables, C functions of other libraries and Python
+            functions. Other pointers take None, cffi pointers and buffers (not copied). Pointers to
+            characters also take `bytes` and get a NUL-terminated copy. Lists, tuples and mappings
+            are copied to newly allocated memory.
 
         Returns
         -------
         cffi's cdata
-            A cdata of `ffi`. It owns the memory. Objects that pointers in `init` point to live as
-            long. If a struct contains pointers, the result stands for the cdata: it accepts the
-            same values for members, ``p.f = function``, and keeps them alive; its attribute `cdata`
-            is cffi's.
+            A cdata of `ffi`. It owns the memory and keeps alive the objects that pointers in `init`
+            point to. If a struct contains pointers, the result is a wrapper of the cdata. Its
+            members accept the same values as `init`, as in ``p.f = function``. The wrapper keeps
+            these values alive; its attribute `cdata` is cffi's object.
 
         Raises
         ------
         SignatureError
             If the type is unknown; the message lists close matches.
         TypeError, ValueError, OverflowError, IndexError
-            For an incomplete type, or a value that does not fit; the message names its member.
+            For an incomplete type, or a value that does not fit; the message names the member.
 
         Examples
         --------
@@ -339,15 +340,15 @@ class Library(Single):
     def asarray(self, value: FFIData, shape: int | Sequence[int] | None = None) -> NDArray:
         """Return a NumPy array over cffi memory, without a copy.
 
-        It keeps the memory alive if `value` does.
+        The array keeps the memory alive if `value` does.
 
         Parameters
         ----------
         value : cffi's cdata
-            An array, or a pointer. Structs become structured dtypes, and pointers in them integers;
-            bit-fields are omitted.
+            An array, or a pointer. Structs become structured dtypes. Pointers in structs become
+            integers, and bit-fields are omitted.
         shape : int or sequence of int, optional
-            Of elements. By default all elements of an array, or one element of a pointer. **You
+            The shape in elements. By default all elements of an array, or one for a pointer. **You
             vouch for the length** behind a pointer.
 
         Examples
@@ -362,7 +363,7 @@ class Library(Single):
         return asarray(self._owner, value, shape)
 
     def _signature_of(self, given: object) -> Signature:
-        """Return a signature in any spelling; in C, with the declared types."""
+        """Return a signature given in any spelling; C spellings may use the declared types."""
         if self.declarations is None and self._owner._base is None:
             from .._cdecl.spelling import parse
 
@@ -370,7 +371,7 @@ class Library(Single):
         return self._owner.signature(given)
 
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:
-        """Return the address of a function by its C name, and its owner."""
+        """Look up a function by its C name; return its address and the owner of that address."""
         handle = self._open()
         declarations = self._known
         symbol, place = declarations.symbols.get(name, name), None
@@ -390,7 +391,7 @@ class Library(Single):
         return found
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
-        """Return the address of an inline function, compiled with the others of the headers."""
+        """Return the address of an inline function, after compiling all those of the headers."""
         from .inline import found
 
         opened, address = found(name, self._known, self._inlines, self.path)
@@ -431,7 +432,7 @@ class Library(Single):
         return found.to_cffi()
 
     def __getitem__(self, name: str) -> Any:
-        """Return what C calls `name`, even if a method has that name."""
+        """Return the declared object called `name` in C, even if a method has that name."""
         require("a name of a library", name, str, "a str")
         if hasattr(type(self), name) or name.startswith("__"):
             hidden: dict[str, object] = self.__dict__["_hidden"]
@@ -439,7 +440,7 @@ class Library(Single):
         return getattr(self, name)
 
     def _named(self, name: str, made: dict[str, object]) -> Any:
-        """Return what C calls `name`; a function is cached in `made`."""
+        """Return the declared object called `name` in C; a function is cached in `made`."""
         declarations = self._known
         row = declarations.rows.get(name)
         if row is not None:
@@ -483,8 +484,8 @@ class Library(Single):
     def skipped(self) -> dict[str, str]:
         """Declarations that cannot be used: reasons by name.
 
-        Accessing such a name raises a `SymbolError` with the reason. To find the reasons, inline
-        functions are compiled.
+        Accessing such a name raises a `SymbolError` with the reason. Reading this attribute
+        compiles inline functions to find the reasons.
         """
         if self._not_inlined is None:
             from . import inline
@@ -513,7 +514,7 @@ class Library(Single):
         self[name] = value
 
     def __setitem__(self, name: str, value: object) -> None:
-        """Write what C calls `name`, even if a method has that name."""
+        """Write the variable called `name` in C, even if a method has that name."""
         require("a name of a library", name, str, "a str")
         declarations = self._known
         if name not in declarations.variables:
@@ -566,7 +567,7 @@ class Library(Single):
 
 
 def _maker(owner: Owner) -> Callable[..., FFIData]:
-    """Return a library's `Library.new`, which binds what it needs once."""
+    """Return `new` for one library, with its look-ups done in advance."""
     known = owner.rows.get
 
     def new(ctype: str | FFIType, init: object = None) -> FFIData:

@@ -1,10 +1,11 @@
 """Memory for a library's types: `lib.new`, and NumPy views of it. cffi owns the memory.
 
 Objects that were assigned to pointers in the memory live as long as the memory: functions, text,
-buffers, arrays, and structs made from lists and mappings. So do the structs that were copied into
-it, with the objects that they keep. cffi's own assignments to members keep nothing alive.
+buffers, arrays, and structs made from lists and mappings. So do structs that were copied into the
+memory, and the objects that those structs keep. cffi's own assignments to members keep nothing
+alive.
 
-A value that does not fit raises an error that names the member, before the memory is returned.
+If a value does not fit, an error that names the member is raised, and no memory is returned.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     NDArray = ndarray[Foreign, Foreign]
     #: A position for messages: a name, or a key and its container's position.
     Who: TypeAlias = str | tuple[str | int, "Who"]
-    # What the core reads; csrc/callable/cffimemory.c documents it.
+    # A tuple that the core reads; csrc/callable/cffimemory.c documents it.
     Row: TypeAlias = tuple[Foreign, ...]
 
 RECORDS = ("struct", "union")
@@ -66,13 +67,13 @@ CFFI_ALIGNS = 16
 _POINTERS = ("pointer", "function")
 #: cffi's flag of members that positional initialisers skip.
 IGNORED = 1
-#: Pointers to these accept `bytes`, of which a copy is made.
+#: Pointers to these types accept `bytes`; C gets a copy.
 CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
 _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
 _CData = _cffi_backend._CDataBase
 _BYTES = _lib.ffi.typeof("char *")
 _WORDS = _lib.ffi.typeof("uintptr_t")
-#: cffi's errors for an unsuitable initialiser; SystemError for a struct with a flexible array.
+#: cffi's errors for unsuitable initialisers, such as SystemError for structs with flexible arrays.
 _MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
 #: Initializers of arrays other than buffers.
 _INITIALISERS = (list, tuple, int, bytes, str, dict, _CData, type(None))
@@ -91,7 +92,7 @@ def pointer_to(ctype: FFIType) -> FFIType:
 
 
 def array_of(ctype: FFIType) -> FFIType:
-    """Return cffi's type of arrays of any length of a type."""
+    """Return cffi's array type without a length for an item type."""
     return _cffi_backend.new_array_type(ctype, None)
 
 
@@ -179,7 +180,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
 
 def _how(owner: Owner, ctype: FFIType) -> object:
-    """Return conversions to what cffi accepts (csrc/callable/cffimemory.c); None if not needed."""
+    """Return how the core converts initialisers for cffi (csrc/callable/cffimemory.c), or None."""
     if ctype.kind in _POINTERS:
         return _slot(owner, ctype).parts
     if not leads_on(ctype):
@@ -191,7 +192,7 @@ def _how(owner: Owner, ctype: FFIType) -> object:
 
 
 def _aligned(alignment: int, kept: list[Foreign]) -> Callable[[FFIType, object], FFIData]:
-    """Return cffi's `new` for memory with larger alignment, which also keeps `kept`."""
+    """Return cffi's `new` for memory with larger alignment; the memory keeps `kept` alive."""
     ffi = _lib.ffi
 
     def room(size: int) -> FFIData:
@@ -249,7 +250,7 @@ def _made(owner: Owner, ctype: FFIType, init: object, who: Who) -> FFIData:
 
 
 def _check_counts(ctype: FFIType, init: object, who: str) -> None:
-    """Raise ValueError unless all dimensions of an array are complete; text may be shorter."""
+    """Raise ValueError unless `init` fills all dimensions of an array; text may be shorter."""
     if isinstance(init, (bytes, str)):
         items: Sequence[object] = ()
         count, fits = len(init), len(init) <= ctype.length
@@ -268,10 +269,10 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
 
 
 class StructPointer(_ext.StructPointerBase):
-    """A cffi pointer to a struct with pointers in it, or an array of these.
+    """Wrap a cffi pointer to a struct that contains pointers, or an array of such structs.
 
-    Members and items accept what initialisers accept. Its attributes are those of the cffi object,
-    `cdata`.
+    Members and items accept the same values as initialisers. Other attributes are those of the
+    wrapped cffi object, `cdata`.
     """
 
     __slots__ = ()
@@ -293,7 +294,7 @@ class StructPointer(_ext.StructPointerBase):
         held: list[Foreign] = []
         who = key, name
         if part.kind in RECORDS or (part.kind == "array" and part.length is not None):
-            changed = _newp(pointer_to(part), None)  # a value that does not fit changes nothing
+            changed = _newp(pointer_to(part), None)  # a copy: an error changes nothing
             changed[0] = getattr(data, key) if isinstance(key, str) else data[key]
             _write(structs.owner, changed, 0, part, value, held, who)
             _assign(data, key, changed[0], who)
@@ -305,7 +306,7 @@ class StructPointer(_ext.StructPointerBase):
             kept, where = _kept_of(self), (int(_cast(_WORDS, start)) + before, size)
             if held:
                 kept[where] = held
-            elif part.kind in _POINTERS:  # other parts may keep pointers that were not given
+            elif part.kind in _POINTERS:  # in structs, unset members may still need the old objects
                 kept.pop(where, None)
 
     def __len__(self) -> int:
@@ -365,10 +366,10 @@ def _found(pointer: StructPointer, value: Foreign) -> Foreign:
 
 
 class Structs(dict["FFIType", bool]):
-    """The cffi types for which a StructPointer stands in.
+    """Whether a StructPointer wraps objects of a cffi type, by type; filled on first use.
 
-    These are structs that contain pointers, functions that take pointers to them, and pointers to
-    and arrays of either.
+    It wraps structs that contain pointers, functions with such structs in their signatures, and
+    pointers to or arrays of either.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -377,10 +378,11 @@ class Structs(dict["FFIType", bool]):
         self._parts: Cache[object, tuple[Foreign, str, int, int]] = Cache(1024)
 
     def part(self, ctype: FFIType, key: str | int | slice) -> tuple[Foreign, str, int, int]:
-        """Return facts about a member, or about items.
+        """Return how to assign to the member named `key`, or to items.
 
-        These are cffi's type, or None if there are none; the container's name in messages; the
-        bytes before a member; and its size if it contains pointers, else 0.
+        The tuple has cffi's type, or None without such a member or item; the container's name for
+        messages; the offset of a member in bytes; and the size of the type if it contains pointers,
+        else 0.
         """
         asked = ctype, key if isinstance(key, str) else None
         found = self._parts.get(asked)
@@ -403,7 +405,7 @@ class Structs(dict["FFIType", bool]):
         if item.kind in RECORDS:
             found = leads_on(item)
         elif item.kind == "function":
-            self[ctype] = False  # it may take itself
+            self[ctype] = False  # a function may take pointers to its own type
             found = any([self[one] for one in (*item.args, item.result)])
         self[ctype] = found
         return found
@@ -462,10 +464,11 @@ def _fill(
 def _sized(
     owner: Owner, ctype: FFIType, init: Foreign, kept: list[Foreign], who: Who, before: int = 0
 ) -> tuple[object, Foreign]:
-    """Return what makes cffi allocate enough zeros, and the initialiser as a reusable value.
+    """Return an initialiser with which cffi allocates enough zeros, and a reusable `init`.
 
-    The former is the length of an array without one, in a struct by the member's name; None for
-    types that have a size. `before` is the number of bytes before it.
+    The first is the length, or the text, for an array type without a length. For a struct that ends
+    in such an array, it maps the member's name to that. For a type that has a size, it is None.
+    `before` is the number of bytes in front of this part.
     """
     if ctype.kind == "array" and ctype.length is None:
         if init is None:
@@ -523,7 +526,7 @@ class _Slot:
         self._rows: dict[type, Row | None] = dict.fromkeys(kinds)
 
     def _describe(self) -> None:
-        """Fill in the core's data, on the first value."""
+        """Fill in the core's data when the first value is converted."""
         ctype = self.parts[0]
         found, kind, callback = from_ffi(ctype, self._owner), "*", None
         if isinstance(found, Signature):
@@ -575,7 +578,7 @@ class _Slot:
             raise TypeError(f"{_named(who)} cannot be a Python function: {error}") from None
 
     def _renamed(self, value: FFIData, who: Who) -> FFIData:
-        """Return a cffi pointer, converted from another FFI if the targets have the same name."""
+        """Return a cffi pointer; cast one of another FFI if the targets have the same name."""
         given, ctype = _typeof(value), self.parts[0]
         if given.kind in ("pointer", "array") and ctype.kind == "pointer":
             name, wanted = c_name_of(given.item), c_name_of(ctype.item)
@@ -586,7 +589,7 @@ class _Slot:
 
 
 def _called(signature: Signature) -> CallbackSpec | None:
-    """Return how Python functions become callbacks of a signature; None if they cannot."""
+    """Return the spec for callbacks of a signature; None if Python cannot implement these."""
     try:
         sentinel = storage.sentinel_of(signature.result)
         return None if signature.variadic else spec_of(signature, sentinel)
@@ -615,9 +618,9 @@ def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
 
 
 def _whole(ctype: FFIType, value: Foreign) -> Foreign:
-    """Return the target of a pointer to such a struct or array, as `new` and variables return them.
+    """Return the target of a pointer to the struct or array type `ctype`.
 
-    Return any other value unchanged.
+    `new` and variables return such pointers. Return any other value unchanged.
     """
     if not isinstance(value, _CData):
         return value
@@ -744,8 +747,8 @@ def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> 
     return made if len(lengths) == 1 else made.reshape(lengths)
 
 
-# For arrays over memory of a type: whether the type is an array, bytes per item, the shape of an
-# item that is an array, and a function that makes an array from a buffer.
+# How to view memory of a cffi type as a NumPy array: whether the type is an array, the bytes per
+# item, the shape of an item (if items are arrays), and a function from a buffer to an array.
 _arrays: Cache[FFIType, tuple[bool, int, tuple[int, ...], Foreign]] = Cache(256)
 
 

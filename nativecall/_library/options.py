@@ -4,8 +4,8 @@ The keys of a mapping are names of functions or patterns such as ``"sqlite3_*"``
 case-sensitive). A name takes precedence over patterns, and the first matching pattern over later
 ones. If macros give a function other names, its options apply under all of them. A value for all
 functions, or for a pattern, applies only where it makes sense; a value for a single name must fit
-that function. A name or pattern that matches no declaration raises an error. So does an option for
-arguments if none of its functions has such arguments.
+that function. A name or pattern that matches no declaration raises an error. An option that names
+arguments raises an error if none of its functions has these arguments.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ByName:
             (self._patterns if _is_pattern(name) else self.named)[name] = kept
 
     def of(self, *names: str) -> tuple[object, bool]:
-        """Return the value for a function's names, None if unset, and whether it was by name."""
+        """Return the value for a function's names, or None, and whether it was set by name."""
         for name in names:
             if name in self.named:
                 return self.named[name], True
@@ -107,7 +107,7 @@ class ByName:
 
     @property
     def tells_names(self) -> bool:
-        """Whether a value exists for some functions only, or names functions."""
+        """Whether the option is set for some functions only, or its value names functions."""
         everything = names_of(self._everything) if self.option in ("free", "close") else ()
         return bool(self.named or self._patterns or everything)
 
@@ -134,7 +134,8 @@ class ByName:
     def of_several(self, known: Iterable[str]) -> list[tuple[str, object, list[str]]]:
         """Return the values for all functions or for a pattern.
 
-        Each has its subject in messages, the value, and the `known` names that it covers.
+        Each item has the subject for messages, the value, and the `known` names to which it
+        applies.
         """
         if self._everything is not None:
             return [("all functions", self._everything, [*known])]
@@ -206,7 +207,7 @@ class LibraryOptions:
         return found if isinstance(found, str) else None
 
     def of(self, option: str, name: str) -> tuple[object, bool]:
-        """Return an option's value for a function, and whether it was by name."""
+        """Return an option's value for a function, and whether it was set by name."""
         one = self._by_name.get(option)
         if one is None:
             return None, False
@@ -218,7 +219,7 @@ class LibraryOptions:
         return value, by_name
 
     def ending(self) -> set[str]:
-        """Return the names of functions that free or close the results of others."""
+        """Return the names of functions that free or close the results of other functions."""
         found: set[str] = set()
         for option in ("free", "close"):
             one = self._by_name.get(option)
@@ -227,7 +228,7 @@ class LibraryOptions:
         return found
 
     def all_names(self, names: Iterable[str]) -> set[str]:
-        """Return all names of the functions with these names."""
+        """Return these names and all other names of the same functions."""
         return {other for name in names for other in (name, *self._alike(name))}
 
     def apply_to(self, declarations: Declarations, exports: Callable[[str], bool]) -> None:
@@ -236,7 +237,7 @@ class LibraryOptions:
         Raises
         ------
         ValueError
-            For a name or a pattern without a match; the message lists close ones.
+            If a name or a pattern matches nothing; the message lists similar names.
         """
         self._alike = declarations.alike
         if not any([one.tells_names for one in self._by_name.values()]):
@@ -258,7 +259,7 @@ class LibraryOptions:
     def refuse_unknown_arguments(self, declarations: Declarations) -> None:
         """Reject options for arguments if none of the functions concerned has these arguments.
 
-        This creates signatures, so the owner of their types must be set.
+        This creates signatures, so the owner of the declared types must be set before.
         """
         rows, signatures = declarations.rows, declarations.functions
         for option in ("out", "keep"):
@@ -303,7 +304,7 @@ class LibraryOptions:
         return "C" if one is None else one.of("")[0] or "C"
 
     def said(self, name: str, signature: Signature) -> dict[str, object]:
-        """Return the options of a function, without general ones that do not fit it."""
+        """Return the options of a function; skip general options that do not fit it."""
         found: dict[str, object] = {}
         for option in self._by_name:
             value, by_name = self.of(option, name)
@@ -336,7 +337,7 @@ def names_of(value: object) -> set[str]:
 
 def _kept(option: str, value: object) -> object:
     """Return the checked value of an option."""
-    # These two may be disabled for some functions.
+    # None disables these two options for some functions.
     if value is None and option not in ("check", "encoding"):
         raise TypeError(f"{option!r} must not be None; leave the function out")
     return checked({option: value}, _CHECKS).get(option)

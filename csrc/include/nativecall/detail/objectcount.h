@@ -1,9 +1,9 @@
 /* nativecall/detail/objectcount.h: native objects without Python: creation, reference counts,
  * casts, methods, destruction. nativeobject.h argues why this is safe.
  *
- * Threads:    call all functions from any thread, without the GIL. Hold a native reference to the
- *             object (for nc_object_new, keep the class alive). Synchronise access to fields
- *             yourself.
+ * Threads:    call all functions from any thread, without the GIL. The caller holds a native
+ *             reference to the object, or for nc_object_new keeps the class alive. Synchronise
+ *             access to fields yourself.
  * Errors:     NULL if out of memory or if the class is abstract. Nothing else fails.
  * Checked:    if you define NC_OBJECT_CHECKED before the include, use of a destroyed object aborts
  *             the process with the class's name. Destroyed objects are kept for a while to detect
@@ -22,7 +22,7 @@ NC_C_BEGIN
 typedef void NcObject;
 
 enum {
-    NC_OBJECT_ALIVE = 1,      /* Python has references, which own one native reference */
+    NC_OBJECT_ALIVE = 1,      /* Python's references together own one native reference */
     NC_OBJECT_ENDING = 2,     /* Python's last reference is gone; teardown is running */
     NC_OBJECT_AGAIN = 4,      /* cast to Python again during teardown */
     NC_OBJECT_ENDED = 8,      /* teardown is done */
@@ -52,8 +52,8 @@ NC_STATIC_INLINE const NcClass *nc_object_class(const NcObject *object)
 #define NC_SWAP_PTR(at, value) _InterlockedExchangePointer((void *volatile *)(at), (value))
 #else
 #define NC_COUNT_UP(at, by) ((void)__atomic_fetch_add((at), (by), __ATOMIC_RELAXED))
-/* Acquire-release: all earlier writes, of any thread, precede the destruction. Not a fence, which
- * ThreadSanitizer does not support. */
+/* Acquire-release, so that all earlier writes, by any thread, precede the destruction.
+ * ThreadSanitizer does not support fences. */
 #define NC_COUNT_DOWN(at) __atomic_fetch_sub((at), 1, __ATOMIC_ACQ_REL)
 #define NC_SWAP_PTR(at, value) __atomic_exchange_n((at), (value), __ATOMIC_ACQ_REL)
 #endif
@@ -71,8 +71,8 @@ NC_COLD void nc_object_misused(const NcObject *object, const char *what)
     ((nc_load_relaxed_size(&nc_object_head(object)->count) - 1 >= NC_OBJECT_GONE - 1)              \
          ? nc_object_misused((object), (what))                                                     \
          : (void)0)
-/* The same for operations that do not use the count, which `destroy` may apply to its own
- * object. */
+/* The same check, for operations that do not use the count. A `destroy` function may apply these
+ * operations to its own object. */
 #define NC_OBJECT_CHECK_MEMORY(object, what)                                                       \
     ((nc_load_relaxed_size(&nc_object_head(object)->count) == NC_OBJECT_GONE)                      \
          ? nc_object_misused((object), (what))                                                     \
@@ -97,8 +97,8 @@ NC_STATIC_INLINE void nc_object_retain(NcObject *object)
 
 /* ---- destruction: memory --------------------------------------------------------------------- */
 
-/* Objects in this thread that wait for another's destruction to finish. Otherwise destructions
- * would nest as deeply as a chain of references is long. */
+/* Objects that this thread destroys when the running destruction has finished. Without this queue,
+ * destructions would nest as deeply as a chain of references is long. */
 typedef struct {
     int running;
     NcObject *first; /* linked through their counts */
@@ -197,8 +197,8 @@ NC_STATIC void nc_object_destroy(NcObject *object, size_t first)
     }
 }
 
-/* Dispose of an object in a block, or of one that owns a reference to its type. The latter is
- * queued for the next thread with the GIL. */
+/* Dispose of an object that is in a block, or that owns a reference to its type. If the object owns
+ * such a reference, it is queued for the next thread with the GIL. */
 NC_NOINLINE void nc_object_dispose_apart(NcObject *object)
 {
     void **waiting;
@@ -214,7 +214,7 @@ NC_NOINLINE void nc_object_dispose_apart(NcObject *object)
     } while (!nc_exchange_ptr(waiting, first, object));
 }
 
-/* Free the memory, or queue it for a thread with the GIL. */
+/* Free an object's memory, or queue the object for a thread with the GIL. */
 NC_STATIC_INLINE void nc_object_dispose(NcObject *object)
 {
     const uintptr_t apart = NC_OBJECT_HOLDS | NC_OBJECT_IN_BLOCK;
@@ -225,8 +225,8 @@ NC_STATIC_INLINE void nc_object_dispose(NcObject *object)
     nc_object_give_back(object);
 }
 
-/* Destroy an object with destructors or references, then the objects that this releases, in
- * turn. */
+/* Destroy an object that has destructors or references. Then destroy, one after another, the
+ * objects whose last references were released by this. */
 NC_NOINLINE void nc_object_end_in_turn(NcObject *object)
 {
     NcEnding *ending = &nc_ending; /* a function call in shared libraries */
@@ -248,8 +248,8 @@ NC_NOINLINE void nc_object_end_in_turn(NcObject *object)
     ending->running = 0;
 }
 
-/* Destroy an object whose last reference is gone. Two separate functions, so that neither saves
- * registers for the other. */
+/* Destroy an object whose last reference is gone. The two callees are separate functions, so that
+ * neither path saves registers for the other. */
 NC_NOINLINE void nc_object_end(NcObject *object)
 {
     if (NC_LIKELY((nc_object_class(object)->flags & NC_CLASS_PLAIN) != 0)) {
@@ -264,7 +264,7 @@ NC_STATIC_INLINE int nc_object_count_down(NcObject *object)
 {
     size_t *count = &nc_object_head(object)->count;
     NC_OBJECT_CHECK(object, "release");
-    /* The holder of the only reference is alone: no other thread can retain or release. */
+    /* If the caller holds the only reference, no other thread can retain or release the object. */
     return nc_load_acquire_size(count) == 1 || NC_COUNT_DOWN(count) == 1;
 }
 
@@ -290,8 +290,8 @@ NC_STATIC_INLINE NcObject *nc_object_begin(NcObject *object, const NcClass *cls,
     return object;
 }
 
-/* Zero whole words. For a few words, a memset call is slower; the barrier keeps compilers from
- * making the loop one. */
+/* Zero whole words. For a few words, a memset call is slower. The barrier keeps compilers from
+ * replacing the loop by a memset call. */
 NC_STATIC_INLINE void nc_words_zero(char *from, const char *to)
 {
     if (to - from > 256) {
@@ -319,7 +319,7 @@ NC_STATIC_INLINE NcObject *nc_object_allocate(const NcClass *cls)
 }
 
 /* Allocate an object with zeroed fields. Return NULL if out of memory or if the class is abstract.
- * Of CPython's part only the type is set; nc_object_appear does the rest. */
+ * In the PyObject, only the type is set; nc_object_appear initializes the rest. */
 NC_STATIC NcObject *nc_object_make(const NcClass *cls)
 {
     NcObject *object = (cls->flags & NC_CLASS_ABSTRACT) == 0 ? nc_object_allocate(cls) : NULL;
@@ -388,8 +388,8 @@ NC_STATIC NcObject *nc_objects_make(const NcClass *cls, size_t count, uintptr_t 
 }
 
 /* Create `count` objects side by side, nc_class_stride(cls) bytes apart, and return the first one.
- * Each is as from nc_object_new, with its own native reference, owned by the caller. The last one
- * to be destroyed frees the memory. Return NULL if out of memory, if the class is abstract, or if
+ * As with nc_object_new, the caller owns one native reference to each object. The object that is
+ * destroyed last frees the memory. Return NULL if out of memory, if the class is abstract, or if
  * `count` is 0. */
 NC_STATIC_INLINE NcObject *nc_objects_new(const NcClass *cls, size_t count)
 {
@@ -412,8 +412,8 @@ NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
     return row != NULL ? (char *)(uintptr_t)object + row->data.objoffset : NULL;
 }
 
-/* The fields of a class whose bases have no fields, at a constant offset: access is a plain load.
- * Use it only for objects whose class reaches that class through first bases alone. */
+/* The fields of a class whose bases have no fields. Their offset is constant, so access is a plain
+ * load. Use it only for objects whose class reaches that class through first bases alone. */
 #define NC_FIRST_FIELDS(object, type)                                                              \
     ((type *)(void *)((char *)(object) -                                                           \
                       ((NC_OBJECT_HEAD + sizeof(type) + NC_ALIGNMENT_OF(type) - 1) &               \
@@ -426,9 +426,9 @@ NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
 #define NC_ALIGNMENT_OF(type) __alignof__(type)
 #endif
 
-/* Look up a method by its key. Return its function and store in *self what to pass as `self`, or
- * return NULL if the object's class has no such method. Cast the function to the signature of the
- * key, whose first argument is self. */
+/* Look up a method by its key. Return the method's function, and store the value to pass as `self`
+ * in *self. Return NULL if the object's class has no such method. Cast the function to the
+ * signature of the key, whose first argument is self. */
 NC_HOT_INLINE void *nc_object_method(NcObject *object, const char *key, void **self)
 {
     const PyCustomSlot *row = nc_class_slot(nc_object_class(object), key);
@@ -440,8 +440,9 @@ NC_HOT_INLINE void *nc_object_method(NcObject *object, const char *key, void **s
     return row->data.pointer;
 }
 
-/* The same, but try a position first (nc_class_position). It is right for objects of that class and
- * of classes derived from it along first bases. For others it costs only a comparison. */
+/* The same, but try `position` first (nc_class_position). The position is right for objects of the
+ * class that it was computed for, and of classes derived from that class along first bases. For
+ * other objects, trying it costs only a comparison. */
 NC_HOT_INLINE void *nc_object_method_at(NcObject *object, const char *key, size_t position,
                                         void **self)
 {
@@ -456,7 +457,7 @@ NC_HOT_INLINE void *nc_object_method_at(NcObject *object, const char *key, size_
 }
 
 /* super(): look up a method in the classes after `cls` in the MRO of the object's class. Return
- * NULL if there is none, or if the object is not of `cls`. */
+ * NULL if there is no such method, or if the object is not an instance of `cls`. */
 NC_STATIC void *nc_object_super(NcObject *object, const NcClass *cls, const char *key, void **self)
 {
     const NcClass *own = nc_object_class(object);
@@ -474,7 +475,7 @@ NC_STATIC void *nc_object_super(NcObject *object, const NcClass *cls, const char
 /* ---- references in fields -------------------------------------------------------------------- */
 
 /* Store `object` (or NULL) in a reference field. The field takes over the caller's reference and
- * releases its old one. The caller synchronises, as for every field. */
+ * releases its previous reference. The caller synchronises, as for every field. */
 NC_STATIC_INLINE void nc_reference_give(NcObject **field, NcObject *object)
 {
     NcObject *old = *field;
