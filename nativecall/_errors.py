@@ -1,8 +1,8 @@
 """The exceptions of the package, and its warnings.
 
 Exceptions of our own derive from `NativeCallError` and from the built-in class that fits best, so
-you can catch them by either. Wrong Python types raise plain `TypeError`, out-of-range values plain
-`OverflowError`. This module imports nothing at load time.
+you can catch them by either class. Wrong Python types raise plain `TypeError`, out-of-range values
+plain `OverflowError`. This module imports nothing at load time.
 """
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ _MOST = 1000  # characters of a reason, which may quote a name
 def refuse_reload(module: dict[str, object], made: str) -> None:
     """Refuse to reload a module whose objects are compared by identity.
 
-    `made` is a name that is among its globals once it has run.
+    `made` is a name that is among the module's globals once the module has run.
     """
     if made in module:
         raise ImportError(
@@ -31,7 +31,7 @@ refuse_reload(globals(), "NativeCallError")
 
 
 def extra(module: str, who: str) -> "ModuleType":
-    """Import a module that the extra of its name installs; ImportError says that `who` needs it."""
+    """Import a module; on ImportError, say that `who` needs the extra of the same name."""
     try:
         return __import__(module)
     except ImportError as error:
@@ -178,14 +178,14 @@ def _excerpt(text: str, position: int) -> str:
 
 
 class NoEntryError(NativeCallError, KeyError):
-    """A native callable has no entry for the signature that was asked for.
+    """A native callable has no entry for the requested signature.
 
     Attributes
     ----------
     signature : str or None
-        The signature that was asked for.
+        The requested signature.
     available : tuple of str
-        The signatures that there are.
+        The signatures of the existing entries.
     """
 
     __module__ = "nativecall"
@@ -229,7 +229,7 @@ class NoEntryError(NativeCallError, KeyError):
 
 
 class LibraryError(NativeCallError, OSError):
-    """A shared library cannot be found, opened, or used any longer."""
+    """A shared library cannot be found or opened, or can no longer be used."""
 
     __module__ = "nativecall"
 
@@ -240,7 +240,7 @@ class SymbolError(NativeCallError, AttributeError):
     Attributes
     ----------
     symbol : str or None
-        The name that was asked for.
+        The requested name.
     matches : tuple of str
         Similar names that exist, the closest first.
     """
@@ -251,7 +251,7 @@ class SymbolError(NativeCallError, AttributeError):
         self, message: str, symbol: str | None = None, matches: "Iterable[str]" = ()
     ) -> None:
         super().__init__(message)
-        # With an object here, CPython would append suggestions of its own.
+        # Leave `obj` None: otherwise CPython would append its own suggestions.
         self.name: str | None = symbol
         self.obj: object = None
         self.symbol = symbol

@@ -8,9 +8,9 @@
 
 /* ---- the functions of one dict --------------------------------------------------------------- */
 
-/* The key of a function: the C type, by the spec that converts Python functions to it, and the
- * function; for a native callable also its present entry. With `itself`, it equals no other
- * function. A new tuple, or NULL. */
+/* Returns the key of a function: a new tuple, or NULL. It has the C type, in the form of the spec
+ * that converts Python functions to that type, and the function. For a native callable it also has
+ * the present entry. With `itself`, the key identifies the function by address. */
 static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
 {
     PyObject *made_by = argument->passed != NULL ? argument->passed : Py_None;
@@ -24,8 +24,8 @@ static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
                   : Py_BuildValue("(OnO)", made_by, type, value);
 }
 
-/* Looks up a key. If the function's own code raises, the key is replaced by one that uses the
- * function's identity. A borrowed reference, or NULL, perhaps with an exception. */
+/* Looks up a key. If __hash__ or __eq__ of the function raises, *key is replaced by a key that uses
+ * the function's identity. Returns a borrowed reference, or NULL, perhaps with an exception. */
 static PyObject *found_in(PyObject *kept, const NcArgument *argument, PyObject *value,
                           PyObject **key)
 {
@@ -70,8 +70,8 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
 
 static PyObject *of_process; /* NULL before the first */
 
-/* By the address of an object: the dict of what is kept with it, which also holds the weak
- * reference whose callback drops it. */
+/* Maps the address of an object to a dict of the functions kept with the object. The dict also
+ * holds a weak reference to the object, whose callback drops the dict. */
 static PyObject *of_objects; /* NULL before the first */
 
 static PyObject *made_once(PyObject **place)
@@ -93,8 +93,8 @@ static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
 
 static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
 
-/* The dict of what is kept as long as an argument lives: a borrowed reference. NULL with an
- * exception. */
+/* Returns the dict of functions kept as long as an argument lives: a borrowed reference, or NULL
+ * with an exception. */
 static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
 {
     PyObject *all = made_once(&of_objects);
@@ -114,7 +114,7 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
             (PyDict_SetItem(kept, Py_None, reference) < 0 || PyDict_SetItem(all, key, kept) < 0)) {
             Py_CLEAR(kept);
         }
-        Py_XDECREF(kept); /* of_objects has it */
+        Py_XDECREF(kept); /* of_objects holds a reference */
         Py_DECREF(reference);
     } else if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *name = nc_callable_name(self);
@@ -130,8 +130,8 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
     return kept;
 }
 
-/* The dict of the library that the callable's function belongs to: a borrowed reference, or NULL
- * with an exception. */
+/* Returns the dict of the library to which the callable's function belongs: a borrowed reference,
+ * or NULL with an exception. */
 static PyObject *kept_by_library(NcCallable *self)
 {
     PyObject *kept = nc_library_kept((PyObject *)self);

@@ -2,8 +2,8 @@
  * all signatures share.
  *
  * How it works. C code calls a stub (stub.h), which jumps to nc_entry (call/entry.h) with the
- * NcPyCallback that holds the Python function. closure.c makes Python objects of the arguments, by
- * the spec's plan. Everything that does not depend on their types is here:
+ * NcPyCallback that holds the Python function. closure.c converts the arguments to Python objects,
+ * following the plan of the spec. Everything that does not depend on the argument types is here:
  *
  *     if (self->spec->enter(self, &call, &result)) {
  *         args[1] = nc_pycallback_float(x);
@@ -15,8 +15,9 @@
  * sentinel. platform/exceptions.h says where the exception goes. An unraisable report has the
  * function as its object.
  *
- * Objects. Arguments are borrowed from C, in structs too; the Python function gets its own
- * references. Results belong to C: each object in a result or sentinel comes with a new reference.
+ * Objects. Objects in arguments, also inside structs, are borrowed from C; the Python function gets
+ * its own references. Results belong to C, so each object in a result or sentinel comes with a new
+ * reference.
  *
  * If the C stack has no room for a call (stack.h), RecursionError is raised the same way, and the
  * function does not run.
@@ -26,13 +27,14 @@
  * Lifetime. A running call holds a reference, so the function may close or delete its own callback.
  * C code returns through code of the extension, which is never unloaded.
  *
- * While Python shuts down, threads that would have to take the GIL get the sentinel. An
- * NcPyCallback that is deallocated then leaves its memory for them.
+ * While Python shuts down, threads that would have to take the GIL get the sentinel. If an
+ * NcPyCallback is deallocated during shutdown, its memory is not freed, since these threads may use
+ * it.
  *
- * Threads. C code may call in any thread, also in one that Python has never seen. All fields of an
- * NcPyCallback need the GIL, except `spec`, which never changes. Another thread may drop the last
- * reference when the last call has left Python but has not returned yet, so a call reads no field
- * after that. */
+ * Threads. C code may call from any thread, even from a thread that Python has never seen. All
+ * fields of an NcPyCallback need the GIL, except `spec`, which never changes. Another thread may
+ * drop the last reference when the last call has left Python but has not returned yet, so a call
+ * reads no field after that. */
 #ifndef NC_PYCALLBACK_H
 #define NC_PYCALLBACK_H
 
@@ -47,9 +49,9 @@
 
 #include <errno.h>
 
-/* Shared by all callbacks of a signature and set of options: where C has the arguments and the
+/* Shared by all callbacks of a signature and set of options: where C passes the arguments and the
  * result, how both are converted, and the sentinel. Its counterpart for calls from Python is the
- * call interface (layout.h). Python code makes it once; it never changes. */
+ * call interface (layout.h). Python code creates a spec once; it never changes. */
 typedef struct NcPyCallback NcPyCallback;
 typedef struct NcPyCallbackCall NcPyCallbackCall;
 
@@ -65,12 +67,12 @@ typedef struct {
     NcCallInterface *result; /* takes the result as its only argument; NULL for void and objects */
     PyObject *planned;       /* bytes: the closure plan */
     const struct NcClosurePlan *plan; /* the same (call/plan.h) */
-    PyObject *sentinel;               /* bytes: C's result if there is none */
-    size_t size;                      /* its bytes */
+    PyObject *sentinel;               /* bytes: C's result after a failure */
+    size_t size;                      /* of the sentinel */
     PyObject *keep;                   /* what the sentinel points to, or NULL */
     char letter;                      /* of the result */
     int has_gil;                      /* 1: C code holds the GIL when it calls (a user option) */
-    int python_errors;                /* 1: exceptions stay set even if no Python call is outside */
+    int python_errors;                /* 1: exceptions stay set even without an outer Python call */
     int frees;      /* 1: it takes a pointer and returns void, as destructors do */
     int passed;     /* 1: callbacks are passed to a call, and have a stash */
     int kept;       /* 1: C stores them, and the functions that they return */
@@ -111,17 +113,17 @@ struct NcPyCallback {
     void *stub;         /* the C function pointer; owned */
 };
 
-/* Calls the function with args[1] to args[count] and releases these; they may be NULL after an
- * exception. args[0] is scratch space for the callee. Writes the C result or the sentinel, and ends
- * the call. */
+/* Calls the function with args[1] to args[count] and releases these arguments, which may be NULL
+ * after an exception. args[0] is scratch space for the callee. Writes the C result or the sentinel,
+ * and ends the call. */
 void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
                        void *out);
 
 /* A new reference to a float, or NULL. */
 PyObject *nc_pycallback_float(double number);
 
-/* The object for argument `index`: a new reference, or NULL. `given` is a pointer argument's value,
- * or the address of any other. */
+/* The object for argument `index`: a new reference, or NULL. `given` is the value of a pointer
+ * argument, or the address of any other argument's value. */
 PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 
 /* The outermost steps at the beginning and end of a call. */
@@ -151,16 +153,17 @@ static inline PyObject *nc_pycallback_name(const NcPyCallback *self)
 
 extern PyTypeObject NcPyCallback_Type;
 
-/* Makes a callback of a spec, with names for messages (NcPyCallback.names). A new reference, or
- * NULL with MemoryError, or with RuntimeError if the system refuses stubs. */
+/* Creates a callback of a spec, with names for messages (NcPyCallback.names). Returns a new
+ * reference, or NULL with MemoryError, or with RuntimeError if the system refuses stubs. */
 NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObject *names);
 
 /* The value of the hook nc_pass_function (values/pointers.h). */
 int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                        PyObject *value, NcPointer *out);
 
-/* caller(class, plans): a function of (signature, function, options) that returns a Callback of a
- * signature that the dict has a plan for, or None if Python code must make it. */
+/* caller(class, plans): returns a function of (signature, function, options). If the dict `plans`
+ * has a plan for the signature, that function returns a Callback; otherwise None, and Python code
+ * must create the Callback. */
 PyObject *nc_caller(PyObject *module, PyObject *args);
 
 #endif

@@ -10,8 +10,8 @@
 
 /* ---- before the call ------------------------------------------------------------------------- */
 
-/* Return numpy.zeros(shape, type, order) of `length` items, at least one. The other arguments are
- * cached. */
+/* Return numpy.zeros(shape, type, order) of `length` items, at least one. numpy.zeros, the type and
+ * the order are cached; only the shape is built anew. */
 static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t length)
 {
     if (out->array == NULL) {
@@ -39,7 +39,7 @@ static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t len
     return made;
 }
 
-/* Store the address of an array's elements. They cannot move: nobody else has the array. */
+/* Store the address of an array's elements. They cannot move, since no other code has the array. */
 static int find(NcOutMemory *memory)
 {
     Py_buffer buffer;
@@ -85,7 +85,7 @@ int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py
             return -1;
         }
     } else {
-        /* Extra bytes for alignment, so also at least one for a length of 0. */
+        /* Extra bytes for alignment; they also make a block of length 0 non-empty. */
         size_t items = memory->length < 0 ? 1 : (size_t)memory->length;
         NcBlock *block = nc_block_new((Py_ssize_t)(items * out->size + out->alignment));
         if (block == NULL) {
@@ -100,7 +100,7 @@ int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py
 
 /* ---- after the call -------------------------------------------------------------------------- */
 
-/* Return a pointer to a struct or union that keeps its memory alive. */
+/* Return a pointer to a struct or union. The pointer keeps the memory alive. */
 static PyObject *owning_pointer(const NcCallInterface *cif, NcOut *out, PyObject *block,
                                 char *address)
 {

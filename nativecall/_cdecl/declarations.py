@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Made = TypeVar("Made")
 
     class Table(TypedDict, total=False):
-        """The data of declarations; only headers have the last two."""
+        """The data of declarations; only tables of headers have the last two keys."""
 
         functions: dict[str, Row]
         variables: dict[str, str]
@@ -94,8 +94,8 @@ class Declarations:
     rows : dict of str to tuple
         The functions as plain data (grammar.py).
     plain : dict of str to tuple
-        The same if no function has another symbol name, a position in a header or a body; otherwise
-        empty.
+        The same dict if no function has a symbol with another name, a position in a header, or a
+        body. Otherwise empty.
     variables : mapping of str to CType
     readonly : frozenset of str
         The variables that are `const`.
@@ -115,17 +115,17 @@ class Declarations:
     places : dict of str to (int, int)
         Where functions are declared: the index of the file, and the line.
     layouts : dict of str to (str, int, int, tuple)
-        The structs and unions by C name: kind, size, alignment, and the members. A member has its
-        name, its C declaration, its offset, and for a bit-field (else None, 0) the number of bits
-        and the first bit in its byte.
+        The structs and unions by C name: kind, size, alignment, and the members. A member is a
+        tuple of its name, C declaration, offset, number of bits and first bit in its byte. The last
+        two are None and 0 unless the member is a bit-field.
     types : dict of str to str
         The C declarations of typedefs.
     enums : dict of str to (str, tuple or None)
-        The enums by C name: the code of their integer type, and their names and values, None if
-        these are not declared.
+        The enums by C name: the code of the integer type, and the names and values of the
+        enumerators (None if they are not declared).
     declared : dict of str to (str, str)
-        The variables that are not numbers: their C types. For pointers to const characters and
-        const arrays of them, the character type is second, else "".
+        The C types of variables that are not numbers. For pointers to const characters and for
+        const arrays of characters, the second item is the character type, else "".
     table : dict
         The data itself, as plain data.
     compiled : bytes or None
@@ -135,11 +135,12 @@ class Declarations:
     text : str or None
         The text that was read.
     key : bytes or None
-        The hash of all data of the headers, ignoring a restriction to some names.
+        The hash of all data of the headers, even if limited to some names.
     stamps : mapping of str to tuple
         The version stamp of each file of the headers at the time of reading.
     whole : Declarations or None
-        The unrestricted declarations, which have the types, if these are restricted to some names.
+        If these declarations are restricted to some names: the unrestricted declarations, which
+        have the types.
     owner : Owner or None
         Owner of the types that pointers name; set before anything is built.
     """
@@ -266,7 +267,7 @@ def _restricted(table: Table, only: list[str]) -> Table:
 def several(
     given: Foreign, name: str, what: str = "a str, a path or several", kinds: Foreign = _PATHS
 ) -> list[Foreign]:
-    """Return a list of names, patterns or paths from one or a sequence of them."""
+    """Return a list from a single name, pattern or path, or from a sequence of these."""
     found = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     try:
         made = [*found]
@@ -282,7 +283,7 @@ _editions: list[tuple[object, ...]] = []
 
 
 def edition() -> tuple[object, ...]:
-    """Return everything except the text that determines a table or its format."""
+    """Return everything that determines a table or its format, except the text."""
     if not _editions:
         folder = os.path.dirname(__file__)
         here = []
@@ -302,7 +303,7 @@ def edition() -> tuple[object, ...]:
 def _of_cffi() -> list[str]:
     """Return the file of cffi's core; none if it is built into Python.
 
-    It is not imported, because that takes longer than reading a cached table.
+    cffi is not imported, because the import takes longer than reading a cached table.
     """
     from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
 

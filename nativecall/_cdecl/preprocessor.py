@@ -1,8 +1,8 @@
 """Run headers through the C compiler's preprocessor.
 
 `preprocess` returns the text and its macros. `scan` returns the tokens with their positions, the
-macros and the files. If a header is not found, a preprocessor error becomes a `LibraryError`,
-otherwise a `SignatureError`, with the file and the line.
+macros and the files. A preprocessor error is raised as a `LibraryError` if a header is not found,
+otherwise as a `SignatureError`. Both name the file and the line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .lexer import Macro
 
-    # Users' type checkers see it in the type of `Library.declarations`.
+    # Users' type checkers see this class in the type of `Library.declarations`.
     class _Row(NamedTuple):
         headers: tuple[str, ...]
         include: tuple[str, ...]
@@ -34,7 +34,7 @@ else:
 
 
 class Wanted(_Row):
-    """The input: names of headers or absolute paths, or a text instead."""
+    """The input: either names or absolute paths of headers, or a text."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ _LIMITED = 'ulimit -t 10 2>/dev/null; ulimit -v 2097152 2>/dev/null; exec "$@"'
 
 
 def compiler() -> list[str] | None:
-    """Return the C compiler's command: ``$CC``, else cc, gcc or clang; None without one.
+    """Return the C compiler's command: ``$CC``, else cc, gcc or clang; None if none exists.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def compiler() -> list[str] | None:
 
 
 def identity(command: Sequence[str]) -> tuple[object, ...]:
-    """Return what distinguishes one compiler, with its environment, from another."""
+    """Return a key that identifies a compiler and its environment."""
     path = os.path.realpath(command[0])
     status = os.stat(path)
     environment = [os.environ.get(name) for name in _ENVIRONMENT]
@@ -97,7 +97,8 @@ def options(wanted: Wanted) -> list[str]:
 def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
     """Return the preprocessed headers, with the definitions of macros.
 
-    With `names`, return the expansions of these instead, for `expansions`.
+    With `names`, return text with the expansions of these names instead, to be read by
+    `expansions`.
     """
     lines = "".join(f"{_SENTINEL}{at} {name}\n" for at, name in enumerate(names))
     command = compiler()
@@ -123,7 +124,7 @@ def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
     import subprocess
 
     environment = {**os.environ, "LC_ALL": "C"}
-    environment.pop("LD_PRELOAD", None)  # it is for Python, and may need more memory than the limit
+    environment.pop("LD_PRELOAD", None)  # meant for Python; may exceed the memory limit
     limited = ["sh", "-c", _LIMITED, "sh"] if os.name == "posix" else []
     try:
         return subprocess.run(
@@ -207,9 +208,9 @@ class Scanned:
     Attributes
     ----------
     tokens : list of str
-        ``#pragma pack`` is one token, as a line and as a ``_Pragma``.
+        ``#pragma pack`` is one token, whether it is a line or a ``_Pragma``.
     macros : dict of str to Macro
-        Their final definitions; the compiler's own have no file, which is -1.
+        The final definitions. For macros of the compiler itself, the file is -1.
     files : list of str
     """
 
@@ -232,7 +233,7 @@ class Scanned:
         return self._places[at] if at >= 0 else (-1, 0)
 
     def placed(self, error: Exception, token: int) -> SignatureError:
-        """Return the error about the token that it names, or otherwise about `token`."""
+        """Return the error with the place of the token that it names, or else of `token`."""
         named = getattr(error, "at", None)
         file, line = self.place(token if named is None else named)
         where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""

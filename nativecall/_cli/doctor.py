@@ -1,8 +1,8 @@
 """``nativecall doctor``: report what works on this machine, what uses a slower fallback, and why.
 
 Each line is a test: it makes calls, callbacks and conversions and compares their values, writes a
-file into the cache and deletes it, compiles a line of C, and imports the packages. A failure is a
-line of the table. Nothing is changed, and only the cache keeps files.
+file into the cache and deletes it, compiles a line of C, and imports the packages. A failure
+appears as a line of the table. Nothing is changed, and only the cache keeps files.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _system() -> Iterator[_Line]:
 
 
 def _tried() -> Iterator[_Line]:
-    """Yield a line for calls in each direction, with what implements them."""
+    """Yield a line each for calls, callbacks and conversions, with their implementation."""
     names = "calls", "callbacks", "conversions"
     try:
         from .. import callback, wrap
@@ -104,7 +104,7 @@ def _tried() -> Iterator[_Line]:
         double = callback("q:qq", lambda a, b: 2 * a + b)
         # Four arguments of mixed types: no trampoline is compiled ahead of time.
         mixed = callback("d:dqfi", lambda a, b, c, d: a + b + c + d)
-    except Exception as error:  # any failure is the answer
+    except Exception as error:  # report any failure
         yield from [(_BAD, name, _told(error), "") for name in names]
         return
     generated = "plans" if why else "generated code"
@@ -121,10 +121,10 @@ def _tried() -> Iterator[_Line]:
 
 
 def _outcome(right: Callable[[], bool]) -> str:
-    """Return what fails when something is tested; ``""`` if it works."""
+    """Run a test; return how it fails, or ``""`` if it works."""
     try:
         return "" if right() else "a wrong value"
-    except Exception as error:  # likewise
+    except Exception as error:  # report any failure
         return _told(error)
 
 
@@ -144,7 +144,7 @@ def _kept() -> Iterator[_Line]:
 
 def _headers() -> Iterator[_Line]:
     command: list[str] | None = None
-    with suppress(LibraryError):  # for CC, which the line names
+    with suppress(LibraryError):  # if CC is wrong; the line shows CC
         command = preprocessor.compiler()
     if command is None:
         chosen = os.environ.get("CC", "").strip()

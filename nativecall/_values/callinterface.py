@@ -1,9 +1,9 @@
 """Call interfaces: the parts of a signature that trampolines and the core's conversions read.
 
-A call interface describes the arguments that Python passes. The core creates it and caches in it
-the answers of this module (csrc/layout.h). Callables share one if they agree in types, argument
-names, read-only promises, policies (calloptions.py) and hidden arguments. Hidden arguments are
-those of the error convention.
+A call interface describes the arguments that Python passes. The core creates call interfaces and
+caches the results of this module in them (csrc/layout.h). Callables share a call interface if they
+agree in types, argument names, read-only promises, policies (calloptions.py) and hidden arguments.
+Hidden arguments are those that the error convention adds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _made: Cache[object, CallInterface] = Cache(4096)
 def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallInterface:
     """Return the call interface of an entry, shared if types, names, promises and policies agree.
 
-    Policies with a `check` of the user are not shared.
+    Call interfaces with a user's `check` are not shared.
     """
     return _of(signature, _HIDDEN[flags & _lib.ERRORS_MASK], policies)
 
@@ -100,7 +100,7 @@ def written(text: str) -> str:
 
 
 def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
-    """Return the text arguments whose lengths, the last arguments, Python does not pass."""
+    """Return the text arguments whose lengths Python does not pass. The lengths come last."""
     if not policies.fortran:
         return ()
     from .fortran import lengths
@@ -130,7 +130,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
     texts = text_lengths(signature, policies)
     passed = visible(signature, hidden + len(texts), policies.out)
     names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])
-    # The text of function-pointer arguments matters when one is passed (_callable/arguments.py).
+    # Text types inside function-pointer arguments matter later (_callable/arguments.py).
     said = signature.characters or ("",) * (len(signature.args) + 1)
     text = [_TEXT.get(text_of(one, policies), "") for one in said]
     if said[-1] in BYTES and _checks(policies.check)[1] is not None:
@@ -161,8 +161,8 @@ def text_of(said: str, policies: Policies) -> str:
     return "" if said in BYTES and policies.encoding is None else said
 
 
-#: How long C keeps functions (csrc/call/kept.h). Values from `_KEEP_ARGUMENT` on mean as long as
-#: an argument.
+#: How long C keeps functions (csrc/call/kept.h). A value of at least `_KEEP_ARGUMENT` means as long
+#: as an argument lives.
 _KEEP = {"call": 0, "process": 1, "library": 2}
 _KEEP_ARGUMENT = 3
 
@@ -174,7 +174,7 @@ def _keep(keep: str | int, passed: Sequence[tuple[int, CType]]) -> int:
 
 
 def _checks(check: Check | None) -> tuple[object, ...]:
-    """Return the check, the destructor of results, and the argument closed by calls, as `parts`."""
+    """Return `parts`: the check, the destructor of results, and the argument that calls close."""
     if check is None:
         return None, None, None, -1
     from .handles import parts
@@ -185,11 +185,11 @@ def _checks(check: Check | None) -> tuple[object, ...]:
 def _outs(
     signature: Signature, policies: Policies, passed: Sequence[tuple[int, CType]]
 ) -> tuple[tuple[object, ...], ...]:
-    """Return a row for each out-parameter; -1 stands for none.
+    """Return a row for each out-parameter; -1 means that a length or an argument is missing.
 
-    A row has its letter, offset, type, and letter of text; the kind of its memory; its length, the
-    argument that is its length, the argument that is its initial value; and the size and alignment
-    of an item.
+    A row has the out-parameter's letter, offset, type and letter of text; the kind of its memory;
+    its length; the argument that gives the length; the argument that gives the initial value; and
+    the size and alignment of an item.
     """
     # A pointer to be freed stays a pointer.
     _, owns, *_ = _checks(policies.check)
@@ -211,8 +211,8 @@ def _outs(
 
 
 def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, int, int, bool, str]:
-    """Return an argument's row: letter, letter of the elements, size, count, alignment, whether it
-    is read-only, and letter of its text. Missing letters are ``""``.
+    """Return an argument's row: letter, letter of the elements, size, count, alignment, whether the
+    argument is read-only, and letter of its text. Missing letters are ``""``.
     """
     code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
     if arg.kind == "voidptr":
@@ -246,7 +246,7 @@ def of_argument(
     found = _of_arguments.get(key)
     if found is None:
         written = f"void ({spelled})" if spelled else None
-        # The type identifies wide characters, the C declaration all others.
+        # Wide characters are recognized by the type, all others by the C declaration.
         name = ctype.name if isinstance(ctype, Pointer) and ctype.name in _TEXT else ""
         text = name or spelled.removesuffix(" *")
         said = (text if text in _TEXT else "", "")

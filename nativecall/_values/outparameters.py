@@ -1,10 +1,10 @@
 """Out-parameters: pointer arguments through which C writes results.
 
 `resolved` checks the option ``out=`` against a signature; its result is stored in the policies of
-the call interface. Python does not pass an out-parameter. The call returns what C wrote: the value
-alone, or a tuple of the function's result and the out-parameters in the order of the arguments. The
-function's own result is dropped if it is void, or a status that was checked. The memory is zero
-before the call unless Python passes a value for it.
+the call interface. Python does not pass an out-parameter. The call returns a tuple of the
+function's own result and the values that C wrote, in the order of the arguments. A single value is
+returned without a tuple. The function's own result is dropped if it is void, or a status that was
+checked. The memory is zero before the call unless Python passes an initial value.
 
 The core allocates the memory (csrc/values/outparameters.h).
 """
@@ -42,10 +42,10 @@ class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(Fal
     given : bool
         Whether Python passes the initial value.
     length : int or None
-        The number of items, which may be rows, of an array; None for a single value or row, or if
-        an argument is the length.
+        The number of items or rows of an array. None for a single value or row, or if an argument
+        gives the length.
     sized : int or None
-        The index of the argument that is the array's length.
+        The index of the argument that gives the array's length.
     """
 
     __slots__ = ()
@@ -62,7 +62,8 @@ class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(Fal
 def check_out(out: object) -> object:
     """Check the option ``out=`` without a signature; return (argument, description) pairs.
 
-    The option is one name or position, a sequence of these, or a mapping of these to descriptions.
+    The option is a name or position, a sequence of names or positions, or a mapping from names or
+    positions to descriptions.
     """
     if isinstance(out, (str, int)) and not isinstance(out, bool):
         out = (out,)
@@ -113,8 +114,8 @@ def resolved(
 ) -> tuple[Out, ...]:
     """Return the out-parameters of a function, in the order of its arguments.
 
-    Calls from Python do not pass the last `hidden` arguments. `by_reference`: Python passes numbers
-    for pointers to them.
+    Calls from Python do not pass the last `hidden` arguments. With `by_reference`, Python passes
+    numbers where C takes pointers to numbers.
 
     Raises
     ------
@@ -195,7 +196,7 @@ def position(signature: Signature, count: int, which: str | int, option: str) ->
     Raises
     ------
     ValueError
-        If there is none; the message lists the arguments.
+        If there is no such argument; the message lists the arguments.
     """
     index = place(signature.names[:count], which)
     if index is None:
@@ -205,7 +206,7 @@ def position(signature: Signature, count: int, which: str | int, option: str) ->
 
 
 def place(names: Sequence[str | None], which: str | int) -> int | None:
-    """Return the position of an argument given by name or position; None if there is none."""
+    """Return the position of an argument given by name or position; None if it is missing."""
     if isinstance(which, int):
         index = which + len(names) if which < 0 else which
         return index if 0 <= index < len(names) else None
@@ -293,7 +294,8 @@ def _record(ctype: CType) -> Record | None:
 def visible(signature: Signature, hidden: int, outs: Sequence[Out]) -> list[tuple[int, CType]]:
     """Return the index and the type of each argument that Python passes.
 
-    For a `given` out-parameter this is the type of the value, unless it is an array.
+    For a `given` out-parameter that is not an array, the type is that of the value, not of the
+    pointer.
     """
     left_out = {out.index: out for out in outs}
     found: list[tuple[int, CType]] = []

@@ -23,8 +23,8 @@ typedef struct {
     PyTypeObject *root;                                       /* nativecall.NativeObject */
     void *waiting;                /* destroyed objects that own a reference to their type */
     destructor statement_dealloc; /* tp_dealloc of classes created by class statements */
-    /* Set by the package, or NULL. `describe` returns a new capsule (nc_class_capsule) for a class
-     * body, which it modifies, or None. `publish` adds descriptors for the class's own members. */
+    /* Set by the package, or NULL. `describe` modifies a class body and returns a new capsule for
+     * it (nc_class_capsule), or None. `publish` adds descriptors for the class's own members. */
     PyObject *(*describe)(PyObject *name, PyObject *bases, PyObject *space);
     int (*publish)(PyTypeObject *type, NcClass *cls);
 } NcObjects;
@@ -67,7 +67,8 @@ NC_STATIC void nc_objects_settle(void)
     }
 }
 
-/* Initialize the PyObject of an object that is not ALIVE. It takes over a native reference. */
+/* Initialize the PyObject of an object that is not ALIVE. The PyObject takes over a native
+ * reference. */
 NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type)
 {
     NcObjectHead *head = nc_object_head(object);
@@ -89,7 +90,7 @@ NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
     nc_object_retain(object);
     (void)nc_object_appear(object, type);
     if (holds) {
-        Py_DECREF(type); /* PyObject_Init has added one */
+        Py_DECREF(type); /* PyObject_Init has added a reference */
     }
     return (PyObject *)object;
 }
@@ -129,14 +130,15 @@ NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
            type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
 }
 
-/* Since the last collection, the number of objects created minus those destroyed, of types that are
- * not bare; and the threshold for the next. CPython counts only its own allocations. */
+/* The number of objects created minus those destroyed since the last collection, and the threshold
+ * for the next collection. Both count only types that are not bare. CPython counts only its own
+ * allocations. */
 static size_t nc_objects_young = 0;
 static size_t nc_objects_young_most = 700;
 
-/* Collect garbage as CPython would after so many of its own objects: the youngest generation, and
- * from time to time the middle one. CPython decides about the oldest. If collection fails, as at
- * shutdown, objects are created all the same. */
+/* Collect garbage, as CPython does after creating so many objects of its own. This collects the
+ * youngest generation and, from time to time, the middle one. CPython decides when to collect the
+ * oldest. If collection fails, for example at shutdown, objects are still created. */
 NC_COLD void nc_objects_collect(void)
 {
     const size_t made = nc_objects_young;
@@ -211,8 +213,8 @@ NC_STATIC void nc_object_part(PyObject *self)
     }
 }
 
-/* Teardowns of Python sides in this thread that wait for others. Otherwise a chain of objects that
- * refer to each other by attributes would nest them as deeply as it is long. */
+/* Objects whose Python sides this thread tears down after the running teardown. Without this queue,
+ * teardowns would nest as deeply as a chain of objects linked by attributes is long. */
 typedef struct {
     size_t depth;      /* of the running teardown */
     PyObject **waited; /* from malloc; each item owns the last Python reference */
@@ -224,7 +226,8 @@ enum { NC_TAKING_DOWN_DEPTH = 50 };
 
 static NC_THREAD_LOCAL NcTakingDown nc_taking_down;
 
-/* Defer an object whose count has fallen to 0, which revives it. Return 0 if out of memory. */
+/* Revive an object whose count has fallen to 0, and defer its teardown. Return 0 if out of
+ * memory. */
 NC_STATIC int nc_object_wait(NcTakingDown *taking, PyObject *self)
 {
     if (taking->count == taking->capacity) {
@@ -254,8 +257,8 @@ NC_STATIC void nc_objects_end_waiting(NcTakingDown *taking)
     taking->capacity = 0;
 }
 
-/* Tear down the Python side of an object that is not bare: point 5 of the argument in
- * nativeobject.h. */
+/* Tear down the Python side of an object that is not bare (point 5 of the argument in
+ * nativeobject.h). */
 NC_STATIC void nc_object_take_down_now(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
@@ -312,7 +315,7 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
     taking->depth--;
 }
 
-/* tp_dealloc. Deallocating a bare object runs no Python code, so it is never ENDING. */
+/* tp_dealloc. Deallocating a bare object runs no Python code, so a bare object is never ENDING. */
 NC_STATIC void nc_object_dealloc(PyObject *self)
 {
     if (!nc_type_is_bare(Py_TYPE(self))) {
@@ -325,9 +328,10 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_part(self);
 }
 
-/* tp_traverse of the root. CPython's tp_traverse of derived classes calls it last and leaves the
- * type to it. If native code also holds the object, its type is not visited, so the collector keeps
- * the class. By point 2 of the argument, a count of 1 stays 1 while this thread holds the GIL. */
+/* tp_traverse of the root. For derived classes, CPython's tp_traverse calls it last and leaves it
+ * to visit the type. If native code also holds the object, the type is not visited, so the
+ * collector keeps the class. By point 2 of the argument, a count of 1 stays 1 while this thread
+ * holds the GIL. */
 NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 {
     if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {
@@ -337,9 +341,9 @@ NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 }
 
 /* tp_free of a type that is being built. It is never called: nc_object_dealloc does everything.
- * CPython compares tp_free to decide whether __class__ may be assigned, which code can do through
- * object.__dict__["__class__"]. CPython does not see our fields. So a finished type has the unique
- * address of its NcClass as tp_free, which prevents assignment. */
+ * But CPython compares tp_free when code assigns __class__, which is possible through
+ * object.__dict__["__class__"]. CPython does not see our fields and could allow the assignment. So
+ * tp_free of a finished type is the unique address of its NcClass, which prevents it. */
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;

@@ -39,8 +39,9 @@
  *               deallocator.
  *
  * Errors:     NC_E_NOMEM, NC_E_RANGE (position or count); the table is then unchanged.
- * Ownership:  the NcCallTable owns the tables. Signatures are immortal. Until it is deallocated,
- *             the object must keep alive whatever its functions use, including replaced functions.
+ * Ownership:  the NcCallTable owns the tables. Signatures are immortal. Until the object is
+ *             deallocated, it must keep alive whatever its functions use, including replaced
+ *             functions.
  * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag
  *             information". */
 #ifndef NATIVECALL_CALLTABLE_H
@@ -53,13 +54,14 @@ NC_C_BEGIN
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* The table of an object without entries. Its flags never match, so it is not found even with a
- * NULL signature, which nc_interned_find returns for strings that are not interned. */
+/* The table of an object without entries. The flags of its entry never match. So a search finds
+ * nothing even for a NULL signature, which nc_interned_find returns for strings that are not
+ * interned. */
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 
 /* The error conventions: ROW(suffix of NC_ERRORS_*, name in Python, codes). The result's signature
- * must start with one of the codes; NULL if the result does not report the failure. */
+ * must start with one of the codes. They are NULL if the result does not report the failure. */
 #define NC_ERROR_CONVENTIONS(ROW)                                                                  \
     ROW(NONE, "none", NULL)                                                                        \
     ROW(PYTHON, "python", NULL)                                                                    \
@@ -69,8 +71,8 @@ NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     ROW(ERRNO, "errno", NULL)                                                                      \
     ROW(ARGUMENT, "argument", NULL)
 
-/* Return whether flags are valid: of a known ABI, and with NC_ERRORS_PYTHON the GIL is held by the
- * caller or acquired by the function. */
+/* Return whether flags are valid. The ABI must be known. With NC_ERRORS_PYTHON, the caller must
+ * hold the GIL or the function must acquire it. */
 NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)
 {
     return (flags & NC_FLAGS_ABI_MASK) == 0 &&
@@ -120,7 +122,7 @@ NC_STATIC_INLINE size_t nc_calltable_count(const PyNativeCallableTable *table)
     return (size_t)nc_load_acquire_intptr(&table->count);
 }
 
-/* Append an entry. A reader that sees its signature sees the complete entry. */
+/* Append an entry. A reader that sees the entry's signature sees the complete entry. */
 NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const char *signature,
                                          uintptr_t flags, void *funcptr)
 {

@@ -1,7 +1,8 @@
 /* nativecall/detail/core/metaclass.h: the bundled metaclass: creates and changes classes with
  * slots.
  *
- * A process uses only one copy: that of the module that published it first (extensibletype.h).
+ * Several modules may contain a copy. A process uses only the copy that was published first
+ * (extensibletype.h).
  *
  * Guarantees: a class statement that fails leaves nothing behind. A malformed __customslots__
  * raises an error that names the key. All functions need the GIL. */
@@ -61,7 +62,8 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     return status;
 }
 
-/* An assignment to __bases__ in progress in this thread. Tables are rebuilt when it is done. */
+/* An assignment to __bases__ in progress in this thread. Tables are rebuilt after the
+ * assignment. */
 typedef struct NcBasesChange {
     PyTypeObject *type;
     struct NcBasesChange *outer;
@@ -69,8 +71,8 @@ typedef struct NcBasesChange {
 
 static NC_THREAD_LOCAL NcBasesChange *nc_bases_changes = NULL;
 
-/* Return whether the new MRO of a class (a list) results from such an assignment in this thread, to
- * the class or to a base. */
+/* Return whether a new MRO (a list) results from such an assignment in this thread: to the bases of
+ * the class itself or of one of its base classes. */
 NC_STATIC int nc_bases_change_covers(PyObject *mro)
 {
     for (NcBasesChange *change = nc_bases_changes; change != NULL; change = change->outer) {
@@ -83,7 +85,8 @@ NC_STATIC int nc_bases_change_covers(PyObject *mro)
     return 0;
 }
 
-/* Return the next ready extensible class of an MRO from *at on, or NULL. Advance *at past it. */
+/* Return the first ready extensible class of an MRO at or after position *at, or NULL. Advance *at
+ * past that class. */
 NC_STATIC const PyHeapExtensibleTypeObject *nc_mro_next_extensible(PyObject *mro, Py_ssize_t *at)
 {
     const PyHeapExtensibleTypeObject *type = NULL;
@@ -93,9 +96,9 @@ NC_STATIC const PyHeapExtensibleTypeObject *nc_mro_next_extensible(PyObject *mro
     return type;
 }
 
-/* Return whether a changed MRO would leave the table of a class the same. Its ready classes must be
- * the same, and so must all classes that could override the call, if there is a call table. Runs no
- * Python code. */
+/* Return whether a changed MRO leaves the table of a class the same. Both MROs must have the same
+ * ready classes. If there is a call table, all classes that could override the call must be the
+ * same too. Runs no Python code. */
 NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyObject *changed)
 {
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
@@ -114,7 +117,7 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
         return 1;
     }
     (void)nc_mro_call_table(mro, &origin);
-    /* Nor may a new class precede the class that provides the call. */
+    /* No new class may precede the class that provides the call. */
     for (i = 0; i <= origin; i++) {
         if (i >= size || PyTuple_GET_ITEM(mro, i) != PyTuple_GET_ITEM(changed, i)) {
             return 0;
@@ -123,10 +126,10 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
     return origin + 1 < PyTuple_GET_SIZE(mro) || origin + 1 == size;
 }
 
-/* mro(): CPython calls it whenever the bases of a class, or of one of its bases, change. A change
- * that bypasses the metaclass (by type.__bases__'s descriptor, or to a class of another metaclass)
- * would leave an outdated table. If the table would differ, raise: CPython then reverts the
- * change. */
+/* mro(): CPython calls it whenever the bases of a class or of one of its base classes change. A
+ * change can bypass the metaclass: through the descriptor type.__bases__, or in a class of another
+ * metaclass. The table would then be outdated. So if the table would differ, raise an exception;
+ * CPython then reverts the change. */
 NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
 {
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
@@ -156,7 +159,7 @@ NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
     return mro;
 }
 
-/* type.__setattr__, with an assignment to __bases__ registered for nc_metatype_mro. */
+/* Call type.__setattr__, and register an assignment to __bases__ for nc_metatype_mro. */
 NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value, int bases)
 {
     NcBasesChange change = {(PyTypeObject *)(void *)object, nc_bases_changes};
@@ -167,7 +170,7 @@ NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value,
     nc_bases_changes = &change;
     int status = PyType_Type.tp_setattro(object, name, value);
     while (*link != &change) {
-        link = &(*link)->outer; /* of a later greenlet */
+        link = &(*link)->outer; /* skip assignments of later greenlets */
     }
     *link = change.outer;
     return status;
@@ -195,7 +198,7 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     }
     int status = nc_metatype_set(object, name, value, bases);
     if (status < 0) {
-        /* Refresh all the same: Python code that ran meanwhile may have relied on it. */
+        /* Refresh the tables even so: Python code may have used the new value meanwhile. */
         raised = nc_exception_take();
     }
     after = nc_type_tree((PyTypeObject *)(void *)object);

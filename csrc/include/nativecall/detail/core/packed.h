@@ -24,7 +24,7 @@
  *             equal canonical texts. Packing is injective, and no packed signature is a prefix of
  *             another. Every second word of a table is a start (bit 63), a continuation (bits
  *             63 .. 60 are 0100) or the end (0). So a scan in steps of 16 bytes never confuses
- *             them, and needs no lengths.
+ *             these three, and needs no lengths.
  *
  * Threads:    readers of a table that grows in place take no lock: the first word of an entry is
  *             stored last, with release, and loaded with acquire. The first entry of a table is
@@ -51,7 +51,7 @@ NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
     return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
 }
 
-/* Pack a signature, with flags of calltable.h. It need not be canonical (see
+/* Pack a signature, with flags of calltable.h. The signature need not be canonical (see
  * nc_signature_canonical).
  *
  * NC_OK: *count is the number of words, which is odd. NC_E_FORMAT, NC_E_TOOLONG: *count is the
