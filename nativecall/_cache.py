@@ -7,14 +7,14 @@ Processes and versions of nativecall share the directory. It is:
 
 Guarantees:
 
-- A file appears whole or not at all. Its length and BLAKE2b hash are checked when it is read; files
-  that fail the check are ignored and replaced.
-- The least recently used files are deleted when the total exceeds the bound. A process checks the
-  total at its first write, and again after writing each sixteenth of the bound.
+- A file appears whole or not at all. Its length and BLAKE2b hash are checked when it is read. A
+  file that fails the check is ignored and replaced.
+- The least recently used files are deleted when the total size exceeds the bound. A process checks
+  the total at its first write, and again whenever it has written a sixteenth of the bound.
 - New files and directories, including missing parents, are accessible to their owner alone.
   Permissions of existing ones are not changed.
-- A directory that is missing, full, read-only or writable by others is not an error: the cache then
-  works in memory only.
+- If the directory is missing, it is created. If it cannot be created, or is full, read-only or
+  writable by others, the cache works in memory only, without an error.
 - There are no locks: a `Cache` may be used from any thread, from finalizers and after a fork.
 
 The files hold machine code that will be executed. A directory or file is therefore not used if it
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cache", "Usage", "directory", "hashed", "sealed", "shared", "unsealed"]
 
-BOUND = 64 << 20  # bytes that the files of a directory may take
-_IN_MEMORY = 1024  # files
+BOUND = 64 << 20  # default maximum total size of a directory's files, in bytes
+_IN_MEMORY = 1024  # maximum number of files kept in memory
 _LARGE = 1 << 16  # bytes; larger files are not kept in memory, so it holds at most 64 MB
 _RECENT = 3600.0  # seconds; a file's time of use is updated at most this often
 _ABANDONED = 3600.0  # seconds after which a partial file counts as abandoned
@@ -54,19 +54,20 @@ _READING: int = (
 
 
 def directory() -> str | None:
-    """Return the absolute path of the cache directory, by the rule above; it need not exist.
+    """Return the absolute path of the cache directory, which need not exist.
 
-    None means memory only, as does a relative path whose base directory was deleted.
+    The module's docstring states the rule. None means that the cache stays in memory. A relative
+    path returns None, too, if the current directory was deleted.
     """
     chosen = os.environ.get("NATIVECALL_CACHE_DIR")
     if chosen is not None:
         try:
             return os.path.abspath(chosen) if chosen else None
         except OSError:
-            return None  # relative to a directory that was deleted
+            return None  # the path is relative, and the current directory was deleted
     usual = sys.platform == "linux" and "ANDROID_ROOT" not in os.environ
     if usual and "platformdirs" not in sys.modules:
-        # The result of platformdirs, whose import takes as long as the rest of a load.
+        # Compute what platformdirs would return: importing it takes as long as the rest of a load.
         home = os.environ.get("XDG_CACHE_HOME", "")
         home = home if home.strip() else os.path.expanduser("~/.cache")
         if os.path.isabs(home):
@@ -82,9 +83,10 @@ Usage = namedtuple("Usage", ["files", "size", "oldest"])
 
 
 class Cache:
-    """Files by 32-byte keys, each the hash of everything that determines the file.
+    """A mapping of 32-byte keys to file contents.
 
-    Without a directory, the cache lives in memory only.
+    A key is the hash of everything that determines the content. Without a directory, the cache
+    lives in memory only.
     """
 
     def __init__(self, where: str | None, bound: int = BOUND) -> None:
@@ -107,7 +109,7 @@ class Cache:
         return found
 
     def put(self, key: bytes, data: bytes, *, file: bool = True) -> None:
-        """Store the content of a key, replacing any other; without `file`, in memory only."""
+        """Store the content of a key, replacing any old content; in memory only if not `file`."""
         self._memory.pop(key, None)
         self._remember(key, data)
         if file:
@@ -120,7 +122,7 @@ class Cache:
             _remove(self._path(self.where, key))
 
     def forget(self) -> None:
-        """Clear the memory; files stay."""
+        """Clear the memory; keep the files."""
         self._memory.clear()
 
     # -- the directory as a whole -----------------------------------------------------------------
@@ -146,7 +148,7 @@ class Cache:
         return Usage(len(files), sum(size for _, size in files), min(files)[0] if files else None)
 
     def clear(self) -> int:
-        """Clear the memory and delete our files in the directory; other files stay.
+        """Clear the memory and delete the cache's files from the directory; keep other files.
 
         Return the number of files deleted from the directory.
         """
@@ -196,7 +198,7 @@ class Cache:
             return None
         if read is None or read[0] != key:
             return None
-        # Each update of the time of use writes to the directory, so do it once an hour at most.
+        # Updating the time of use writes to the disk, so do it at most once an hour.
         if abs(time.time() - found.st_mtime) > _RECENT:
             _used(path)
         return read[1]
@@ -224,7 +226,8 @@ class Cache:
                 raise
             return
         self._written += size
-        # The first check bounds the files of earlier processes; later ones bound this one's.
+        # The first check limits the files of earlier processes. Later checks limit the files of
+        # this process.
         if not self._trimmed or self._written > self.bound // 16:
             self._trimmed = True
             self._written = 0
@@ -232,7 +235,7 @@ class Cache:
 
     @staticmethod
     def _create(part: str, where: str) -> int:
-        """Create a file, and its directory if there is none; return the descriptor."""
+        """Create a file, and its directory if that is missing; return the file descriptor."""
         creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _TEXT_MODE_OFF
         try:
             return os.open(part, creating, 0o600)
@@ -269,7 +272,7 @@ def shared() -> Cache:
 
 def _make_folders(where: str) -> None:
     """Create a directory and its missing parents, all accessible to their owner alone."""
-    # os.makedirs creates the parents with the permissions that the umask allows.
+    # os.makedirs applies the mode only to the last directory, not to its parents.
     above = os.path.dirname(where)
     if above != where and not os.path.isdir(above):
         _make_folders(above)
@@ -290,7 +293,7 @@ def _distrust(found: os.stat_result) -> str:
 
 
 def _entries(where: str | None) -> Iterator[tuple[float, int, str]]:
-    """Yield (time of last use, size, path) of our files in a directory."""
+    """Yield (time of last use, size, path) of the cache's files in a directory."""
     if where is None:
         return
     try:

@@ -1,4 +1,4 @@
-/* csrc/platform/stub.c: regions of stubs; implements stub.h. */
+/* csrc/platform/stub.c: implements stub.h; allocates stubs in regions. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* dladdr, memfd_create */
 #endif
@@ -26,20 +26,20 @@
 #include <fcntl.h>
 #endif
 
-/* Slots are opened in blocks of so many bytes. The first slot of each has no stub: its context is
- * the region. */
+/* Slots are opened in blocks of this many bytes. No stub uses the first slot of a block; the
+ * context of that slot is the region. */
 #define GRANULE 4096u
 
 extern unsigned char nc_stubs[NC_STUB_REGION] __attribute__((visibility("hidden")));
 extern unsigned char nc_slots[NC_STUB_REGION] __attribute__((visibility("hidden")));
 void nc_stub_ended(void);
 
-/* Free slots form a queue through their contexts. */
+/* A region of stubs. Its free slots form a queue, linked through their contexts. */
 typedef struct Region {
     unsigned char *stubs;
-    NcStubSlot *first; /* of the queue; NULL if all are used */
+    NcStubSlot *first; /* of the queue; NULL if all opened slots are in use */
     NcStubSlot *last;
-    PyObject **names;    /* names of freed stubs; NULL before the first */
+    PyObject **names;    /* names of freed stubs; NULL before the first stub is freed */
     size_t opened;       /* bytes of slots */
     struct Region *next; /* list of regions with room */
     struct Region **from;
@@ -48,7 +48,7 @@ typedef struct Region {
 static Region compiled_in = {.stubs = nc_stubs};
 static Region *with_room;
 
-/* The distance from a stub to its slot. */
+/* The distance in bytes from a stub to its slot. */
 static size_t distance(void)
 {
     return (size_t)((uintptr_t)nc_slots - (uintptr_t)nc_stubs);
@@ -65,7 +65,7 @@ static Region *region_of(const NcStubSlot *slot)
     return (Region *)slots->context;
 }
 
-/* The place of a slot's name. */
+/* The address at which the name for a slot is stored. */
 static PyObject **name_of(Region *region, const NcStubSlot *slot)
 {
     size_t at = (size_t)((const unsigned char *)slot - (region->stubs + distance()));
@@ -81,8 +81,8 @@ static int has_room(const Region *region)
 
 #if defined(__linux__)
 
-/* Opens the extension's file, and sets the offset of the stubs in it. The offset is assumed to be
- * that in memory; the comparison in map_stubs rejects a wrong one. */
+/* Opens the extension's file, and sets `at` to the offset of the stubs in it. We assume that the
+ * offset in the file equals the offset in memory. If it does not, map_stubs detects that. */
 static int open_file(off_t *at)
 {
     Dl_info info;
@@ -92,7 +92,7 @@ static int open_file(off_t *at)
     *at = (off_t)((uintptr_t)nc_stubs - (uintptr_t)info.dli_fbase);
     int file = open(info.dli_fname, O_RDONLY | O_CLOEXEC);
     if (file >= 0 && lseek(file, 0, SEEK_END) < *at + NC_STUB_REGION) {
-        close(file); /* reading past the end would end the process */
+        close(file); /* accessing a mapping past the file's end would kill the process */
         return -1;
     }
     return file;
@@ -111,8 +111,8 @@ static int open_memory(void)
     return file;
 }
 
-/* Maps stubs from a file over the memory, and closes the file. Returns whether the stubs are
- * there. */
+/* Maps the stubs in a file over the memory at `to`, and closes the file. Returns whether the memory
+ * now contains the stubs. */
 static int map_stubs(void *to, int file, off_t at)
 {
     int is_mapped = file >= 0 && mmap(to, NC_STUB_REGION, PROT_READ | PROT_EXEC,
@@ -130,7 +130,7 @@ static int copy_mapped(void *to)
     return map_stubs(to, file, at) || map_stubs(to, open_memory(), 0);
 }
 
-/* Makes memory writable again; it may have a file's code. */
+/* Replaces memory, which may be mapped from a file, by writable memory. */
 static int make_writable(void *memory)
 {
     return mmap(memory, NC_STUB_REGION, PROT_READ | PROT_WRITE,
@@ -168,7 +168,8 @@ static int copy_stubs(void *to)
 
 /* ---- the end of a stub ----------------------------------------------------------------------- */
 
-/* Whether the name's UTF-8 can be read without Python. Non-ASCII names cache it here. */
+/* Whether the UTF-8 form of a name can be read without the GIL. A non-ASCII name caches that form
+ * during this call. */
 static int is_readable(PyObject *name)
 {
     if (name == NULL || !PyUnicode_Check(name)) {
@@ -190,8 +191,8 @@ static PyObject *first_of(PyObject *name)
     return name != NULL && PyTuple_Check(name) ? PyTuple_GET_ITEM(name, 0) : name;
 }
 
-/* Ends the process, perhaps in a thread that Python does not know. So everything read here must not
- * change while the stub is free. */
+/* Ends the process. May run without the GIL, in a thread that Python did not start. So nothing that
+ * is read here may change while the stub is free. */
 __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
 {
     Region *region = region_of(slot);
@@ -200,7 +201,7 @@ __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
           "it belonged to was gone",
           stderr);
     if (name != NULL) {
-        /* C's stream: sys.stderr is not available in such a thread. */
+        /* Write to C's stderr: sys.stderr needs the GIL. */
         fprintf(stderr, ": '%s'", PyUnicode_AsUTF8(first_of(name)));
         if (PyTuple_Check(name) && PyTuple_GET_SIZE(name) == 3 &&
             PyUnicode_IS_COMPACT_ASCII(PyTuple_GET_ITEM(name, 1))) {
@@ -235,7 +236,7 @@ static void append_free(Region *region, NcStubSlot *slot)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* Adds a region: 0, or -1 with an exception. */
+/* Adds a region with room. Returns 0, or -1 with an exception. */
 static int make_region(void)
 {
     if (compiled_in.opened == 0) {
@@ -243,7 +244,7 @@ static int make_region(void)
         return 0;
     }
     Region *region = (Region *)calloc(1, sizeof(*region));
-    errno = ENOMEM; /* a refused mapping sets another number */
+    errno = ENOMEM; /* if the system refuses the mapping, it sets another number */
     unsigned char *memory = (unsigned char *)nc_pages_map(distance() + NC_STUB_REGION);
     int memory_is_short = region == NULL || (memory == NULL && errno == ENOMEM);
     if (memory != NULL) {
@@ -301,7 +302,7 @@ void *nc_stub_new(void *code, void *context)
     return (unsigned char *)slot - distance();
 }
 
-/* Keeps the name, whose reference it takes, until the stub is reused. */
+/* Stores the name until the stub is reused. Steals the reference to the name. */
 static void keep_name(Region *region, const NcStubSlot *slot, PyObject *name)
 {
     if (region->names == NULL) {

@@ -1,6 +1,6 @@
-"""`load`: open a shared library by name or path.
+"""Implement `load`, which opens a shared library by name or path.
 
-C declarations or headers, if given, define its functions and how they are called.
+If you pass C declarations or headers, they determine its functions and how these are called.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _flags(given: object) -> int:
 
 
 def _procedures(given: object) -> Foreign:
-    """Return the option `fortran` as an option by name."""
+    """Return the option `fortran` as a bool, or as a mapping of names or patterns to True."""
     if isinstance(given, (bool, Mapping)):
         return given
     from .._cdecl.declarations import several
@@ -85,64 +85,70 @@ def load(
     Parameters
     ----------
     name : str, path or None
-        A name as a linker takes it (``"m"``), a file name or a path; None for all that the process
+        A linker name (``"m"``), a file name or a path. None means all libraries that the process
         has already loaded.
     declarations : str, optional
         C declarations: functions and variables, with the typedefs, structs and enums that they
         need. Functions, variables and constants become attributes of the library. No compiler is
-        needed: macros without parameters, ``#if`` and ``#pragma pack`` are evaluated here, and
-        ``#include`` is ignored.
+        needed. Macros without parameters, ``#if`` and ``#pragma pack`` are evaluated; ``#include``
+        is ignored.
     header : str, path or sequence of these, optional
-        The same from headers: a name as in ``#include <sqlite3.h>``, a path or several. A `str` is
-        a path if it begins with ``.`` or ``/``. Declarations of included headers count, too.
-        Headers are read through the C compiler's preprocessor (``$CC``, else cc, gcc or clang). The
-        result is cached until a file changes, or a directory that was searched before a header was
-        found. A header that changed during the read is not cached. Not noticed: a new header in one
-        of the compiler's own directories, or in a directory that is searched only for a name from a
-        macro. Functions and variables are looked up on first use.
+        Headers to read the declarations from: a name as in ``#include <sqlite3.h>``, a path, or
+        several of these. A `str` is a path if it begins with ``.`` or ``/``. Declarations of
+        included headers count, too. Functions and variables are looked up on first use.
+        Headers are read through the C compiler's preprocessor (``$CC``, otherwise cc, gcc or
+        clang). The result is cached until one of the files changes. It also becomes invalid
+        if a directory changes that is searched before a header is found. A header that changed
+        during the read is not cached. Two changes are not detected: a new header in one of the
+        compiler's own directories, and a new header in a directory that is searched only for a name
+        from a macro.
     include : path or sequence of paths
         Directories to search first for headers.
     define : mapping of str to str, int or None
         Macros for the headers, or for `declarations`.
     only : str or sequence of str, optional
-        Names, or patterns such as ``"sqlite3_*"``, to which the declarations are limited.
+        The declarations to use: names, or patterns such as ``"sqlite3_*"``. Others are ignored.
     skip : bool, optional
-        Whether to skip declarations that cannot be used, with the reason in `Library.skipped`. The
-        default is True for headers; in `declarations` they are errors.
+        Whether to skip declarations that cannot be used. `Library.skipped` lists the reasons. The
+        default is True for headers. In `declarations`, they raise an error by default.
     options of calls
-        Those of `wrap`, except `name`, `doc` and `owner`: a value for all functions, or a mapping
-        of names or patterns such as ``"sqlite3_*"`` to values. A name takes precedence over
-        patterns, and the first matching pattern over later ones. An option for all functions, or
-        for a pattern, applies where it makes sense: ``errors="nonzero"`` to functions that return
-        an integer, ``out=["info"]`` to functions with such an argument. It applies to every name
-        that macros give a function. A name or a pattern that matches no declaration raises a
-        ValueError; so does an argument in `out` or `keep` that none of the functions has.
+        The options of `wrap`, except `name`, `doc` and `owner`. Pass a value for all functions, or
+        a mapping of names or patterns such as ``"sqlite3_*"`` to values. A name takes precedence
+        over patterns, and the first matching pattern over later ones. An option for all functions,
+        or for a pattern, applies only where it makes sense: ``errors="nonzero"`` to functions that
+        return an integer, ``out=["info"]`` to functions with an argument ``info``. If macros give a
+        function several names, the option applies to all of them. A name or a pattern that matches
+        no declaration raises ValueError. An argument in `out` or `keep` raises ValueError if no
+        function has it.
     fortran : bool, str or sequence of str
-        Whether the functions are Fortran procedures (see `wrap`), or the names or patterns of those
-        that are. They are also found by their names without ``_``.
+        Whether the functions are Fortran procedures (see `wrap`), or the names or patterns of the
+        Fortran procedures. You can also omit the ``_`` of their names.
     version : str or mapping of str to str, optional
-        Symbol versions by function name or pattern; or one version for all. See `Library.address`.
+        Symbol versions by function name or pattern, or one version for all functions. See
+        `Library.address`.
     free : str, callable or mapping of str to these, optional
-        The destructor of returned pointers, by the names or patterns of the functions that return
-        them: a function of the library by name, or a callable of one pointer. It runs once, when
-        the object that the function returned is deleted. If you call it yourself, the object does
-        not call it again, and is rejected from then on. ``free={"strdup": "free"}``.
+        The destructor of returned pointers: the name of a function of the library, or a callable of
+        one pointer. The keys are the names or patterns of the functions that return the pointers:
+        ``free={"strdup": "free"}``. The destructor runs once, when the returned object is deleted.
+        If you call the destructor yourself, it is not called again, and all functions reject the
+        object from then on.
     close : str, sequence of str, or mapping of str to these, optional
-        The functions of the library that close a handle, by the names of those that return it:
-        ``close={"fopen": "fclose"}``. After such a call from Python, if it did not raise, all
-        functions reject the object with the name of the function that closed it. You must close
-        handles yourself: deleting the object does not. The check follows the Python object, not the
-        address in it, so it does not cover handles that C writes to memory.
+        The functions of the library that close a handle. The keys are the names of the functions
+        that return the handle: ``close={"fopen": "fclose"}``. After Python has called a closing
+        function without an exception, all functions reject the handle. Their error names the
+        function that closed it. You must close handles yourself; deleting the object does not close
+        its handle. The check follows the Python object, not the address in it. So it does not cover
+        handles that C writes to memory.
     types : Library or its types, optional
         Another library whose types `declarations` may use.
     flags : int
-        For the loader: ``os.RTLD_GLOBAL | os.RTLD_LAZY`` and the like; on Windows those of
-        LoadLibraryEx. By default symbols are bound immediately and visible to this library only.
+        Flags for the loader, such as ``os.RTLD_GLOBAL | os.RTLD_LAZY``; on Windows, flags of
+        LoadLibraryEx. By default, symbols are bound immediately and visible to this library only.
     folders : path or sequence of paths
-        Directories to search for a library with a linker name, before the usual places.
+        Directories to search before the usual places, if `name` is a linker name.
     frozen : path, optional
-        A file written by ``nativecall freeze`` or `Library.freeze`, instead of the headers. It
-        needs no compiler and no cache. It may be a resource of a package, from
+        A file written by ``nativecall freeze`` or `Library.freeze`, which replaces the headers.
+        Reading it needs no compiler and no cache. You can also pass a package resource from
         `importlib.resources`.
 
     Returns
@@ -152,11 +158,11 @@ def load(
     Raises
     ------
     LibraryError
-        An `OSError`: the library cannot be loaded, a header is not found, or a frozen file is
-        damaged or for another C ABI.
+        If the library cannot be loaded, a header is not found, or a frozen file is damaged or for
+        another C ABI. A subclass of `OSError`.
     SymbolError
-        An `AttributeError`: the library lacks a function of `declarations`; the message lists close
-        matches. Header declarations are looked up on first use.
+        If the library lacks a function of `declarations`; the message lists close matches. A
+        subclass of `AttributeError`. Functions from headers are looked up on first use instead.
     SignatureError
         If the declarations cannot be parsed, or the preprocessor rejects the headers.
 
@@ -222,7 +228,7 @@ def load(
         named = known.functions.keys() - known.inlines
         for symbol in [known.symbols.get(one, one) for one in named]:
             if not _lib.library_symbol(library._open(), symbol):
-                library.address(symbol)  # raises the reason
+                library.address(symbol)  # raises an error with the reason
         for symbol in {*known.functions, *known.variables} & {*dir(Opened)}:
             what, use = ("variable", f"address({symbol!r})")
             if symbol in known.functions:
