@@ -1,4 +1,4 @@
-"""Find the file of a library by the name that a linker takes, and search it for symbol names."""
+"""Find the file of a library by its linker name, and search the file for symbol names."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _located: Cache[str, str] = Cache(1024)
 #: unloaded.
 _mapped: dict[bytes, _File | None] = {}
 
-#: The spelling under which the loader knows the file that was last opened at a path.
+#: By path: the spelling under which the loader knows the file that was last opened there.
 _spelled: dict[str, str] = {}
 
-#: A placeholder for a needed library without a soname, in shared objects kept as bytes. If linked
-#: by its path, the library would be needed at that very path.
+#: A placeholder, in shared objects kept as bytes, for a needed library that has no soname. Linking
+#: such a library by its path would record that very path.
 NEEDED = f"nativecall_needed_{0:016}"
 
 #: Shared objects opened from bytes, by their digests and the libraries that they need.
@@ -51,7 +51,7 @@ def _candidates(name: str) -> list[str]:
 
 
 def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
-    """Open a library by a linker's name for it or by its path; search these folders first."""
+    """Open a library by its linker name or its path; names are searched in `folders` first."""
     reasons = []
     candidates = _candidates(name)
     if not os.path.dirname(name):
@@ -95,9 +95,9 @@ def _opener(name: str) -> Callable[[str, int], OpenLibrary]:
 def _current(name: str, flags: int) -> OpenLibrary:
     """Open the file that is at a path now, even if an older one was loaded from there.
 
-    For a spelling of the path that the loader knows, it returns the library opened before, whatever
-    the file is now. It compares device and inode only for new spellings. Neither can be reused
-    while the old file is mapped.
+    If the loader knows a spelling of the path, it returns the library that was opened before,
+    whatever the file is now. For a new spelling, it compares device and inode. Neither can be
+    reused while the old file is mapped.
     """
     key, asked = os.path.abspath(name), _file(name)
     spelling = _spelled.get(key, name)
@@ -112,7 +112,8 @@ def _current(name: str, flags: int) -> OpenLibrary:
         if before is not None and before[:2] == asked[:2]:
             break
         folder, base = os.path.split(spelling)
-        # A single dot may be the loader's own: from $ORIGIN, for a library opened as ./x.so.
+        # The loader may know a spelling with a single dot: it expands $ORIGIN to one for a library
+        # opened as ./x.so.
         spelling = _spelled[key] = os.path.join(folder, ".", ".", base)
     if before != asked:
         raise LibraryError(
@@ -123,7 +124,7 @@ def _current(name: str, flags: int) -> OpenLibrary:
 
 
 def _replaced(path: str | None) -> bool:
-    """Return whether a file loaded from this path was deleted since; always False off Linux."""
+    """Return whether a loaded file was deleted from this path; always False except on Linux."""
     try:
         with open("/proc/self/maps", errors="replace") as maps:
             return any([line.endswith(f" {path} (deleted)\n") for line in maps])
@@ -193,7 +194,7 @@ def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
     path = os.path.join(folder, "inlines.so")
     try:
         if library is not None:
-            # The loader reuses a loaded library of the needed name, so each gets a fresh name.
+            # The loader would reuse a loaded library of the same name, so each link gets a new one.
             name = f"{NEEDED[:-16]}{os.urandom(8).hex()}"
             os.symlink(library, os.path.join(folder, name))
             made = made.replace(NEEDED.encode(), name.encode())
@@ -207,7 +208,7 @@ def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
 
 
 def _new_folder() -> str:
-    """Create a private temporary folder, without `tempfile`, whose import outlasts a load."""
+    """Create a private temporary folder; importing `tempfile` would take longer than a load."""
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"nativecall-{os.urandom(8).hex()}")
     try:
         os.mkdir(folder, 0o700)
@@ -219,10 +220,10 @@ def _new_folder() -> str:
 
 
 def exported_like(symbol: str, handle: OpenLibrary | None, path: str | None) -> list[str]:
-    """Return exported names of about the length of `symbol`, to suggest one.
+    """Return exported names of about the length of `symbol`, for suggestions in messages.
 
-    Every binary format stores them as NUL-terminated text; a name may be stored as the tail of a
-    longer one. The loader confirms each.
+    Every binary format stores symbol names as NUL-terminated text. A name may be stored as the tail
+    of a longer name. The loader confirms that each candidate exists.
     """
     if path is None or handle is None:
         return []

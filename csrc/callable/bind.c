@@ -12,9 +12,9 @@
 
 /* ---- thunk specs ---------------------------------------------------------------------------- */
 
-/* The head of a spec's cache key. After it come bytes that say which arguments are bound, or the
- * name of the error convention. A cached spec owns both call interfaces, so their addresses are not
- * reused. A check is a user's function and must not outlive the callable, so keys use the call
+/* The head of a spec's cache key. One byte for each argument follows (1 if it is bound), or else
+ * the name of the error convention. A cached spec owns both call interfaces, so their addresses are
+ * not reused. A check is a user's function and must not outlive the callable, so keys use the call
  * interfaces without checks. */
 typedef struct {
     const NcCallInterface *inner;
@@ -48,7 +48,7 @@ static PyObject *python(const char *name)
     return found;
 }
 
-/* Cache miss: Python code makes the spec, which is cached if it lasts. */
+/* Cache miss: calls Python code to make the spec, and caches the spec if its `lasts` is set. */
 NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, PyObject *key)
 {
     const char *after = PyBytes_AS_STRING(key) + sizeof(Key);
@@ -74,12 +74,12 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, Py
     return (NcThunkSpec *)(void *)found;
 }
 
-/* Makes the thunk for a key, whose reference it takes, and sets *of to its spec. NULL with an
- * exception. */
+/* Makes the thunk for a key, and sets *of to the thunk's spec. Takes over the reference to the key.
+ * NULL with an exception. */
 static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *key,
                            PyObject *const *values, NcThunkSpec **of)
 {
-    /* As they are now: conversions may run code that replaces the entry. */
+    /* Read both first: conversions may run code that replaces the entry. */
     void *target = NC_SINGLE_TARGET(self);
     NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(unchecked(self->cif));
     PyObject *known = nc_hooks.thunk_specs;
@@ -119,7 +119,8 @@ NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *
     return (NcCallInterface *)(void *)found;
 }
 
-/* The thunk's callable. */
+/* Makes a callable whose function is a new thunk. Takes over the reference to the key. NULL with an
+ * exception. */
 static PyObject *make(NcCallable *self, NcCallInterface *wanted, PyObject *key,
                       PyObject *const *values, PyObject *name)
 {
@@ -254,7 +255,7 @@ static int keeps(const NcCallInterface *own, const NcCallInterface *wanted)
     return 1;
 }
 
-/* A callable that has the wanted signature already is returned itself. */
+/* Converts a callable. If it has the wanted signature already, it is returned itself. */
 static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char *errors,
                            Py_ssize_t length, PyObject *name)
 {
@@ -313,8 +314,9 @@ PyObject *nc_callable_converted(PyObject *callable, PyObject *args)
     return converted(self, wanted, errors, length, name != Py_None ? name : NULL);
 }
 
-/* make_thunk(callable, spec, values): a thunk of a single by a ThunkSpec that is not cached, with a
- * tuple of bound values by argument. */
+/* make_thunk(callable, spec, values): a callable whose function is a new thunk of `callable`, which
+ * must have one entry. `spec` is a ThunkSpec that is not cached. `values` is a tuple: the bound
+ * values are at the indices of their arguments. */
 PyObject *nc_make_thunk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;

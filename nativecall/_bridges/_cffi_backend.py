@@ -1,8 +1,8 @@
-"""cffi: function pointers and data pointers of ABI mode and API mode, both ways.
+"""cffi: convert function and data pointers of ABI mode and API mode, in both directions.
 
-cffi distinguishes ``int32_t`` from ``int`` and ``int64_t`` from ``long``, and so do its function
-pointer types. A signature records only widths. Exported pointers therefore use the types that C
-code uses most, unless the consumer names others.
+cffi distinguishes ``int32_t`` from ``int`` and ``int64_t`` from ``long``, also in function pointer
+types. A signature records only widths. Exported pointers therefore use the types that C code uses
+most, unless the consumer names other types.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FROM_BUFFER = "__CDataFromBuf"
 
 
 def _api_mode(obj: Foreign) -> FFIData:
-    """Return the function pointer behind `lib.f` of an API-mode module, a plain built-in."""
+    """Return the function pointer behind `lib.f`, a plain built-in of an API-mode module."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     ffi = getattr(module, "ffi", None)
     if ffi is None:
@@ -75,7 +75,10 @@ def reason(obj: Foreign) -> str | None:
 
 
 def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: return a function of an API-mode module by its name there; None for others."""
+    """For `pickle`: return how to get a function of an API-mode module again from that module.
+
+    Return None for other objects.
+    """
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     symbol: str = getattr(obj, "__name__", "")
     lib: Foreign = getattr(module, "lib", None)
@@ -135,7 +138,7 @@ def pointer(obj: FFIData) -> Pointer | None:
 
 
 def struct(obj: FFIData) -> Struct | None:
-    """Return a cffi struct or union, or the one that a cffi pointer points to."""
+    """Return a cffi struct or union, given as such or by a cffi pointer to it."""
     if not is_cdata(obj):
         return None
     ffi = _lib.ffi
@@ -186,7 +189,7 @@ def to_cffi(signature: Foreign = None, *, ffi: Foreign = None) -> tuple[Foreign,
 
 
 def form(entry: NativeCallable) -> tuple[object, ...]:
-    """Return what creates cffi function pointers that keep their entry: the cast and the type."""
+    """Return the cast and the type that create cffi function pointers that keep their entry."""
     cif, _, flags = entry._chosen(None)
     signature = cif.signature
     if flags & _lib.FLAG_NEEDS_GIL and signature.variadic:
@@ -197,7 +200,8 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
     return _cffi_backend.cast, _usual(signature.function)
 
 
-# The commonest C name for a type of each width; the codes that distinguish C's types.
+# _USUAL has the commonest C name for a type of each width. _WRITTEN has the names for codes as
+# users write them, which distinguish C types of equal width.
 _LONG = "long" if _lib.ffi.sizeof("long") == 8 else "long long"
 _USUAL = {code: NAMES[code] for code in "?bBhHiIfdg"} | {"q": _LONG, "Q": "size_t"}
 _WRITTEN = {
@@ -219,7 +223,7 @@ def _primitive(name: str) -> FFIType:
 
 
 def _usual(ctype: CType) -> FFIType:
-    """Return the cffi type with the commonest C names for its parts."""
+    """Return the cffi type for a C type, with the commonest C name for each part."""
     if ctype.text in _USUAL:
         return _primitive(_USUAL[ctype.text])
     if isinstance(ctype, FunctionPointer):
@@ -288,7 +292,7 @@ def _declared(ffi: Foreign, text: str) -> FFIType | None:
 
 
 def _named(text: Foreign, ffi: Foreign) -> Signature:
-    """Return the signature of a text that is not a function type to the FFI."""
+    """Parse the signature in a text that the FFI does not parse as a function type."""
     try:
         return parse(text)
     except SignatureError as error:
@@ -310,7 +314,10 @@ def _named(text: Foreign, ffi: Foreign) -> Signature:
 def typed(
     callable: NativeCallable, signature: Foreign, ffi: Foreign
 ) -> tuple[NativeCallable, tuple[object, ...] | None]:
-    """Return the requested entry and what creates its function pointers; None means `form`."""
+    """Return the requested entry, and the cast and type for its function pointers.
+
+    None instead of the latter stands for the result of `form`.
+    """
     if ffi is not None and not hasattr(ffi, "typeof"):
         raise TypeError(f"'ffi' must be a cffi FFI or None (got {type(ffi).__name__})")
     if signature is None:

@@ -1,17 +1,17 @@
 """f2py: Fortran functions, wrapped in objects whose type is named ``fortran``.
 
-Such an object holds the address of a procedure that takes every argument by reference. This is the
-procedure itself, which may return a result, or an f2py subroutine that calls a function and writes
-its result through the first argument.
+Such an object holds the address of a procedure that takes every argument by reference. This is
+either the procedure itself, which may return a result, or a subroutine that f2py generated. The
+subroutine calls a function and writes the function's result through the first argument.
 
-The object's docstrings name the arguments but not their kinds: `float` is both real(4) and real(8).
-They reorder optional arguments, and never give the kind of the result. So the caller writes the
-signature: with scalars by value, as the function is declared (``"d:d"``), which is converted to a C
-function; or as the pointer takes it (``"v:&d&d"``).
+The object's docstring names the arguments but not their kinds: `float` is both real(4) and real(8).
+It reorders optional arguments, and never gives the kind of the result. So you write the signature,
+in one of two forms. ``"d:d"``, as the function is declared, has scalars by value; a C function is
+created that passes them by reference. ``"v:&d&d"`` is what the procedure itself takes.
 
-Signatures are checked against the docstrings: the required arguments, the maximum number of
-arguments, and the kind of the first argument, which f2py names when it rejects an object. SciPy's
-BLAS and LAPACK need no signature, because SciPy's Cython modules declare them (scipy.py).
+Signatures are checked against the docstring: the required arguments and the maximum number of
+arguments. The kind of one argument is checked, too: f2py names it in its error for a bad object.
+SciPy's BLAS and LAPACK need no signature, because SciPy's Cython modules declare them (scipy.py).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REFUSED = re.compile(r"\((\w+)\) can't be converted to (\w+)")
 _NUMBER = re.compile(r" : input (float|int|long|complex)\b")
 _TEXT = re.compile(r" : (?:input |in/output )?(?:rank-\d+ array\('[Sc]\d*'\)|bytes|string\()")
 _WRAPPER = "f2pywrap"  # prefix of f2py's subroutines that call functions
-_PLAIN = "function "  # prefix of object names, except those with such a subroutine
+_PLAIN = "function "  # name prefix of objects that have no such subroutine
 _BY_VALUE = ("void", "bool", "int", "float", "complex")  # kinds that can be passed by value
 
 
@@ -108,7 +108,7 @@ class _Told:
         # A plain object is never a number, so the procedure is not called.
         try:
             obj(*[object() for _ in self.listed])
-        except Exception as error:  # the module's own class; its text names the argument
+        except Exception as error:  # the module's exception class; the text names the argument
             found = _REFUSED.search(str(error))
             if found is None or found[2] not in _KINDS:
                 return None
@@ -129,7 +129,7 @@ def _name(listed: str) -> str:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Return what is known, and how to supply the rest."""
+    """Return why a Fortran object cannot be wrapped as it is; None for other objects."""
     if type(obj).__name__ != "fortran":
         return None
     if not _address(obj):
@@ -256,14 +256,14 @@ def _is_wrapper(obj: Foreign, address: int) -> bool | None:
     """Return whether a function writes its result through its first argument, as f2py's subroutines
     that call functions do; None if that is unknown.
 
-    A symbol shows it by its name. Without a symbol, the object's name does: f2py renames objects
-    with such a subroutine, except those of Fortran module procedures.
+    The name of the symbol at the address decides. Without a symbol, the name of the object decides:
+    f2py renames objects with such a subroutine, except those of Fortran module procedures.
     """
     found = _lib.address_origin(address)
     if found is not None and found[1]:
         return found[1].startswith(_WRAPPER)
     if not str(obj.__name__).startswith(_PLAIN):
-        # Assumed shapes also need such a subroutine; their lengths have these names.
+        # Arrays of assumed shape also need such a subroutine; `assumed` names their lengths.
         return None if _Told(obj).assumed else True
     try:
         obj(**{"": None})  # no procedure accepts this
@@ -296,7 +296,7 @@ def _refuse_unlike(signature: Signature, known: Signature) -> None:
 
 
 def _is_like(given: CType, known: CType) -> bool:
-    """Return whether an argument is passed as the known one, or is the value it points to."""
+    """Return whether an argument is passed like the known one, or is the known one's target."""
     if given.text == known.text or given.kind == "voidptr":
         return True
     if isinstance(given, (Pointer, FunctionPointer)) and known.kind == "voidptr":
@@ -354,7 +354,7 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
 
 def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
     """Return the first needed argument that no argument of the signature fits, or None."""
-    # Arguments that fit few come first, those that fit anything last.
+    # Try first the arguments that fit little; `void *`, which fits anything, comes last.
     left = sorted(arguments, key=lambda one: one.kind == "voidptr")
     for one in sorted(needed, key=lambda one: _array(one) is None):
         found = next((arg for arg in left if _can_be(arg, one)), None)

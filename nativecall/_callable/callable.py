@@ -1,15 +1,15 @@
 """The native callable: a Python object with a table of (signature, flags, C function pointer).
 
 Python calls the object as fast as a built-in, and C code finds its call table in about a nanosecond
-(SEP 201, CEP 1000). The fast half is compiled (csrc/callable/callable.c); this half need not be
-fast.
+(SEP 201, CEP 1000). The speed-critical half is in C (csrc/callable/callable.c); this half need not
+be fast.
 
 Guarantees:
 
 - A failed operation changes nothing.
 - Entries are added or replaced, never removed. Readers without the GIL see the old table or the new
   one.
-- The function of an entry, even of a replaced one, lives as long as the callable.
+- The functions of all entries, including replaced ones, live as long as the callable.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "NativeCallable")
 
-# Held while entries are added, to make reading, deciding and adding one step. It is reentrant,
-# because the garbage collector may run code that adds an entry.
+# Held while an entry is added, so that reading the table, deciding and adding are one atomic step.
+# The lock is reentrant, because the garbage collector may run code that adds an entry.
 _writing = RLock()
 if hasattr(os, "register_at_fork"):
     at_fork = _writing._at_fork_reinit  # type: ignore[attr-defined]  # typeshed leaves it out
@@ -48,9 +48,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class Doc:
-    """The descriptor of `__doc__`: the class's own on the class, the function's on a callable.
+    """The descriptor of `__doc__`.
 
-    The default for a library's function is its declaration.
+    On the class, it returns the docstring of the class. On a callable, it returns the text for the
+    function: by default, the declaration of a library's function.
     """
 
     def __init__(self, text: str) -> None:
@@ -69,7 +70,7 @@ class Doc:
 
 
 class _OfCallables:
-    """An attribute of instances only. On the class, `inspect` uses `__init__` instead."""
+    """An attribute that only instances have. For the class, `inspect` uses `__init__` instead."""
 
     def __init__(self, made: Callable[[NativeCallable], inspect.Signature]) -> None:
         self._made = made
@@ -153,13 +154,13 @@ class NativeCallable(_ext.CallableBase):
         self._describe(named, options.doc)
         if len(found) == 1 and (self._specializer is None or foreign.count(target) is None):
             self._set_entry(*found[0].arguments())
-        elif found:  # a single one too, if calls may add others
+        elif found:  # also for a single entry, if calls may add others
             self._set_overloads(tuple([self._derived(*one.arguments()) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------
 
     def _offered(self) -> list[tuple[str, int, int]]:
-        """Return the entries for native callers: none if a subclass overrides `__call__`."""
+        """Return the entries for native callers; [] if a subclass overrides `__call__`."""
         return self._entries() if _ext.call_table_offset(type(self)) else []
 
     @property
@@ -182,12 +183,14 @@ class NativeCallable(_ext.CallableBase):
             return [(*row, [None, *row[0]._owners][-1]) for row in self._resolved()]
 
     def _resolved(self) -> list[tuple[NativeCallable, Signature, int, int]]:
-        """Return a snapshot of the entries for native callers, each with a callable of it alone.
+        """Return a snapshot of the entries for native callers.
 
-        Base decisions on one snapshot, since other threads may add or replace entries.
+        Each row starts with a callable that has only this entry. Base decisions on one snapshot,
+        since other threads may add or replace entries.
         """
         offered = self._offered()
-        # In this order: if an entry is added between, there is a callable too many, not too few.
+        # Read the overloads last: if another thread adds an entry meanwhile, there is one callable
+        # too many, never one too few.
         overloads = self._overloads
         return [
             (one, cif.signature, address, flags)
@@ -196,7 +199,7 @@ class NativeCallable(_ext.CallableBase):
         ]
 
     def _refuse(self, signature: str | None) -> None:
-        """Raise the error for a missing entry or, for None, unless there is exactly one."""
+        """Raise the error for a missing entry; for None, the error for no entry or several."""
         hooked = self._specializer is not None
         if signature is not None:
             raise NoEntryError.missing(signature, self.__name__, self.signatures, hooked)
@@ -216,7 +219,7 @@ class NativeCallable(_ext.CallableBase):
         replace: bool = False,
         **given: Unpack[EntryOptions],
     ) -> None:
-        """Add an entry, or replace the function of one.
+        """Add an entry, or replace the function of an existing entry.
 
         Native readers are not blocked; without the GIL they see the old table or the new one.
 
@@ -235,8 +238,8 @@ class NativeCallable(_ext.CallableBase):
         Raises
         ------
         ValueError
-            If there is such an entry and `replace` is false, or `replace` is true and other options
-            differ.
+            If an entry has this signature and `replace` is false, or if `replace` is true and any
+            other option differs.
         TypeError
             If this callable is an entry of another one: ``f[signature]``.
         """
@@ -281,7 +284,10 @@ class NativeCallable(_ext.CallableBase):
         self._set_overloads((*overloads, self._derived(*found.arguments())))
 
     def _refuse_change(self) -> None:
-        """Refuse to change an entry of another callable, whose table would not change with it."""
+        """Raise TypeError if this is an entry of another callable.
+
+        The table of the other callable would not change with this one.
+        """
         if self._is_entry:
             text = self.signatures[0]
             raise TypeError(
@@ -299,15 +305,17 @@ class NativeCallable(_ext.CallableBase):
     def specialize(self) -> specialize.Hook | None:
         """A hook that creates missing entries on demand: ``hook(f, signature)``.
 
-        It gets this callable and a canonical signature. It returns a target as for `add`, or None
-        if there is no such function. It is called by `f[signature]`, `f.address`, `f.to_*`,
-        `f.convert` and `wrap`, and by C consumers that prepare a call (callback.h, dynamiccall.h).
-        ``signature in f`` does not call it. Calls do so only if a compiler's function was wrapped.
+        The hook gets this callable and a canonical signature. It returns a target as for `add`, or
+        None if there is no such function. The hook is called by `f[signature]`, `f.address`,
+        `f.to_*`, `f.convert` and `wrap`, and by C consumers that prepare a call (callback.h,
+        dynamiccall.h). ``signature in f`` does not call the hook. A call of `f` does so only if
+        `f` wraps a compiler's function.
 
-        The hook is called once for a signature; other threads that look up the same one wait. If it
-        returns None, that is remembered for the last 256 such signatures, until you set a hook
+        The hook is called once for each signature; other threads that look up the same signature
+        wait. A result of None is remembered for the last 256 such signatures, until you set a hook
         again. An exception propagates to the lookup and is not remembered. The hook may look up
-        other signatures. A thread that the hook starts and joins must not look up the same one.
+        other signatures. A thread that the hook starts and joins must not look up the signature
+        that the hook was called for.
 
         Set it to None, or delete it, to remove the hook; existing entries stay. A callable with a
         hook cannot be pickled.
@@ -340,7 +348,7 @@ class NativeCallable(_ext.CallableBase):
     # -- foreign callables -----------------------------------------------------------------------
 
     def _chosen(self, signature: str | Signature | None) -> tuple[CallInterface, int, int]:
-        """Return call interface, address and flags of an entry; for None, of the only one."""
+        """Return call interface, address and flags of an entry; None stands for the only entry."""
         if signature is not None:
             return self[signature]._entry()
         available = self._resolved()
@@ -390,7 +398,7 @@ class NativeCallable(_ext.CallableBase):
         Parameters
         ----------
         name, doc : str, optional
-            This function's by default.
+            By default, those of this function.
         signature : str, optional
             The signature of a generalised ufunc, for functions of arrays: ``"(n),(n)->()"``.
             Operands are pointers to arrays, strided views, and numbers. Arrays behind pointers are
@@ -402,11 +410,11 @@ class NativeCallable(_ext.CallableBase):
         Returns
         -------
         numpy.ufunc
-            It keeps this callable alive. Entries replaced later do not change in it. NumPy releases
-            the GIL around loops; loops of entries that need the GIL take it. Exceptions of the
-            function and failures by its error convention propagate to the call. A failure by the
-            error convention ends the loop; otherwise the loop finishes before the exception is
-            raised. `check` is not called.
+            The ufunc keeps this callable alive. If you replace an entry later, the ufunc still
+            calls the old function. NumPy releases the GIL around loops; loops of entries that need
+            the GIL take it. Exceptions of the function and failures by its error convention
+            propagate to the call. A failure by the error convention ends the loop; otherwise the
+            loop finishes before the exception is raised. The function of `check` is not called.
 
         Raises
         ------
@@ -471,7 +479,7 @@ class NativeCallable(_ext.CallableBase):
         return {name: hint for name, hint in hints.items() if hint is not inspect.Parameter.empty}
 
     def _annotate(self, form: int, /) -> dict[str, object]:
-        """Implement `__annotate__`: return the classes, or text for the format `STRING`."""
+        """Implement `__annotate__`: return classes, or their names for the format `STRING`."""
         hints = self._annotations()
         if form != 4:
             return hints
@@ -499,7 +507,7 @@ class NativeCallable(_ext.CallableBase):
         return recipe(self, NativeCallable)
 
     def __copy__(self) -> NativeCallable:
-        """Return the callable itself, as for Python functions."""
+        """Return the callable itself, as copying a Python function does."""
         return self
 
     def __deepcopy__(self, memo: object) -> NativeCallable:
@@ -507,7 +515,7 @@ class NativeCallable(_ext.CallableBase):
 
 
 class _OfInstances(dict[str, object]):
-    """`__annotations__` of a class without any; instances return those of their signature."""
+    """The `__annotations__` of a class that has none; instances return those of the signature."""
 
     def __get__(self, obj: NativeCallable | None, owner: object) -> dict[str, object]:
         return self if obj is None else obj._annotations()
@@ -516,8 +524,8 @@ class _OfInstances(dict[str, object]):
 def _describe_instances(cls: type) -> None:
     """Let instances of a class have their own `__annotations__`.
 
-    Before Python 3.14, reading those of the class, as `inspect` does, would store a dict on the
-    class, which all instances would then return.
+    Before Python 3.14, reading `__annotations__` of the class, as `inspect` does, would store a
+    dict on the class. All instances would then return that dict.
     """
     if sys.version_info < (3, 14) and "__annotations__" not in cls.__dict__:
         cls.__annotations__ = _OfInstances()
@@ -530,7 +538,10 @@ _ext.set_callable_class(NativeCallable)
 def plain(
     address: int, cif: CallInterface, name: str | None, owner: object, flags: int = 0
 ) -> NativeCallable:
-    """Return a native callable of an address known to be a function's; `wrap` without options."""
+    """Return a native callable for the address of a function, without the options of `wrap`.
+
+    The address is not checked.
+    """
     signature = cif.signature
     made = NativeCallable.__new__(NativeCallable)
     made._describe(name, None)

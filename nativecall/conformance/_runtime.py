@@ -1,7 +1,7 @@
 """The rules of a runtime.
 
-A module, imported first, has created the metaclass and the registry. nativecall's core, imported
-second, must use both.
+The module under test is imported first and creates the metaclass and the registry. nativecall's
+core is imported second and must use both.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Runtime:
-    """The runtime that a module created, and nativecall beside it.
+    """The runtime that a module created, after nativecall tried to join it.
 
     Attributes
     ----------
     name : str
-        Of the module.
+        Name of the module.
     refusal : str
-        Why nativecall's core rejects the runtime; empty if it has joined it.
+        Why nativecall's core rejects the runtime; empty if the core has joined it.
     """
 
     def __init__(self, name: str) -> None:
@@ -238,7 +238,7 @@ def _numbers(row: list[str]) -> tuple[int, int, int]:
 
 
 def _described(one: dict[str, Foreign], bases: list[type]) -> type:
-    """Return a class of the vectors."""
+    """Return the class that one of the test vectors describes."""
     rows = [_numbers(row) for row in one["rows"]]
     if one["kind"] == "static":
         given = tuple([base for base in bases if base is not object])
@@ -315,7 +315,7 @@ def newcomer(it: Runtime) -> None:
 
 
 def main(name: str) -> None:
-    """Run by `newcomer` in a new process."""
+    """Print whether a module leaves nativecall's runtime in place; runs in a new process."""
     import nativecall  # noqa: F401  # its runtime
 
     sys.path.insert(0, os.getcwd())

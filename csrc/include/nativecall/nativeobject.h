@@ -28,7 +28,7 @@
  *
  * nc_objects_new creates many objects in one block, nc_class_stride(cls) bytes apart, each as
  * above. Each has its own count and is destroyed separately. Its index in the block is a constant
- * part of its state. The block counts its live objects and is freed with the last.
+ * part of its state. The block counts its live objects and is freed with the last one.
  *
  * Counts. Each object has two:
  *     native count  atomic, any thread; alone decides the lifetime: the object is alive above 0
@@ -55,9 +55,9 @@
  *     that thread sees all writes that others made before they released. A thread that reads 1
  *     (with acquire) holds the only reference: no other thread can change the count, so it may skip
  *     the decrement.
- *  3. The state is accessed with the GIL by the holder of a reference, and finally by the thread
- *     that destroys the object, which by 2 comes after all others. So it need not be atomic, and
- *     the GIL orders casts from several threads.
+ *  3. The holder of a reference accesses the state with the GIL. The last access is that of the
+ *     thread that destroys the object; by 2, it comes after all others. So the state need not be
+ *     atomic, and the GIL orders casts from several threads.
  *  4. ob_refcnt is valid only while ALIVE, and accessed only with the GIL. The first cast calls
  *     PyObject_Init, so the earlier value does not matter: 0 -> 1 -> 0 -> 1.
  *  5. In its teardown tp_dealloc runs Python code: __del__, weak reference callbacks, destructors
@@ -70,26 +70,27 @@
  *     cleared.
  *  6. `cls` and `slots` point to read-only data that outlives the object. Either the class is
  *     immortal (`lasting`: every class that C code asked for), or its objects are created only by
- *     Python and own a reference to their type: CPython's while ALIVE, and HOLDS after that. HOLDS
- *     is set before Python's native reference is released, so by 3 the destroying thread sees it.
- *     If that was the only reference (by 2), the object is destroyed right there, with the GIL, and
- *     the type is released after it. Any other such object needs the GIL at its end to release the
- *     type. A thread without the GIL pushes the memory on a lock-free list. The next thread that
- *     creates or destroys an object with the GIL drains it. Items are pushed singly and the list is
+ *     Python and own a reference to their type. While ALIVE is set, that is CPython's reference;
+ *     after that, HOLDS marks it. HOLDS is set before Python's native reference is released, so by
+ *     3 the destroying thread sees it. If Python's was the only native reference (by 2), the object
+ *     is destroyed right there, with the GIL, and the type is released after the object. In all
+ *     other cases, the thread that destroys the object needs the GIL to release the type. A thread
+ *     without the GIL pushes the memory on a lock-free list. The next thread that creates or
+ *     destroys an object with the GIL drains the list. Items are pushed singly and the list is
  *     taken whole, so there is no ABA problem.
  *  7. The garbage collector sees only what CPython added. References in fields are native, so it
  *     does not see them. It finds a cycle through __dict__, whose Python side is then torn down as
  *     in 5. It does not find a cycle of native references: break it by hand, as with any counted
- *     pointer. The reference to the type is visited only while ALIVE's is the only native reference
+ *     pointer. The reference to the type is visited only while ALIVE owns the only native reference
  *     (nc_object_traverse). So a class is never collected, nor anything it refers to, while native
- *     code holds one of its objects. Fields are not searched for objects that only they refer to:
- *     native code called by Python may write them meanwhile, without the GIL and without its own
- *     reference. If CPython would traverse the objects without calling us (a plain base with
- *     __slots__), the class is immortal.
+ *     code holds one of its objects. Fields are not searched for objects that only they refer to.
+ *     The reason is that native code called from Python may write fields meanwhile, without the GIL
+ *     and without a reference that it owns. If CPython would traverse the objects without calling
+ *     nc_object_traverse (a plain base with __slots__), the class is immortal.
  *
  * Lost with the last Python reference: __dict__, __slots__ of class statements and weak references.
- * Weak references die and attributes are gone although the object lives on natively; a later cast
- * starts without any. Fields stay. __del__ runs each time.
+ * Weak references die and attributes are lost, even if the object lives on natively. A later cast
+ * starts without both. Fields stay. __del__ runs each time.
  *
  * Interpreter exit and fork. Nothing here runs at exit. Objects still referenced by Python keep
  * their native reference forever, and other threads keep theirs. Native release needs no Python and
@@ -100,9 +101,11 @@
  * object, in nc_object_as_python and tp_dealloc. Until that is done, nc_objects_import refuses
  * these builds.
  *
- * Errors. Functions that return int return 0, or -1 with an exception; pointers are then NULL.
- * Functions that need the GIL say so. Ownership: nc_object_new and nc_object_from_python return a
- * native reference; NcClass pointers are borrowed and immortal. */
+ * Errors. Functions that return int return 0, or -1 with an exception. Functions that return a
+ * pointer return NULL on failure. "GIL required" marks functions that need the GIL.
+ *
+ * Ownership. nc_object_new and nc_object_from_python return a native reference. NcClass pointers
+ * are borrowed and immortal. */
 #ifndef NATIVECALL_NATIVEOBJECT_H
 #define NATIVECALL_NATIVEOBJECT_H
 
@@ -114,7 +117,7 @@ NC_C_BEGIN
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* Return the NcClass of a Python class, which becomes immortal with its bases. Return NULL with
+/* Return the NcClass of a Python class, and make the class and its bases immortal. Return NULL with
  * TypeError on failure. GIL required. */
 NC_STATIC const NcClass *nc_class_of(PyObject *type)
 {
@@ -136,7 +139,7 @@ NC_STATIC const NcClass *nc_class_of(PyObject *type)
     return cls;
 }
 
-/* The package, if installed, provides the descriptors of fields and methods. */
+/* Import the package if it is installed: it provides the descriptors of fields and methods. */
 NC_STATIC int nc_objects_ask_package(void)
 {
     PyObject *package = NULL;
@@ -152,12 +155,12 @@ NC_STATIC int nc_objects_ask_package(void)
     return 0;
 }
 
-/* Create a class, both native and in Python. Fill in name, fields_size, fields_align, create,
- * destroy, fields and methods of `own`, without inherited ones; all are copied. A field's `cls` may
- * be NC_FIELD_SELF. `bases` is a tuple of Python classes, or NULL for nativecall.NativeObject.
- * `more` is a dict of further attributes, or NULL. Objects have no __dict__ unless its __slots__
- * adds one. Return NULL with an exception on failure: TypeError for conflicting bases or names,
- * ValueError for an invalid type code, MemoryError. GIL required. */
+/* Create a class, both native and in Python. In `own`, fill in name, fields_size, fields_align,
+ * create, destroy, fields and methods. Leave out inherited fields and methods. All data is copied.
+ * A field's `cls` may be NC_FIELD_SELF. `bases` is a tuple of Python classes, or NULL for
+ * nativecall.NativeObject. `more` is a dict of further attributes, or NULL. Objects have no
+ * __dict__ unless __slots__ in `more` adds one. Return NULL with an exception on failure: TypeError
+ * for conflicting bases or names, ValueError for an invalid type code, MemoryError. GIL required. */
 NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, const char *module,
                                          PyObject *more)
 {
@@ -214,8 +217,8 @@ NC_STATIC int nc_method_key(const char *name, const char *signature, const char 
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
-/* Return a native object as a Python object, a new reference. The caller keeps its native
- * reference. Never fails. GIL required. */
+/* Return a new Python reference to a native object. The caller keeps its native reference. Never
+ * fails. GIL required. */
 NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
 {
     NcObjectHead *head = nc_object_head(object);
@@ -229,10 +232,10 @@ NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
     return nc_object_revive(object);
 }
 
-/* Return a Python object as a native object of this class (NULL: any), borrowed, or NULL without an
- * exception if it is none. Call nc_objects_import before, directly or by nc_class_of,
- * nc_class_define or nc_object_from_python: otherwise the result is always NULL. Hold the GIL or a
- * reference to the object. */
+/* Return a Python object as a native object of this class (NULL: any class), a borrowed reference.
+ * Return NULL without an exception if the object is of another class. First call nc_objects_import,
+ * directly or through nc_class_of, nc_class_define or nc_object_from_python; otherwise the result
+ * is always NULL. Hold the GIL or a reference to the object. */
 NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *cls)
 {
     if (nc_objects == NULL || !nc_type_is_native(Py_TYPE(object)) ||
@@ -242,8 +245,9 @@ NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *
     return object;
 }
 
-/* Return a Python object as a native object of this class (NULL: any), with a new native reference.
- * Return NULL with TypeError if it is none, or with ImportError. GIL required. */
+/* Return a Python object as a native object of this class (NULL: any class), with a new native
+ * reference. Return NULL with TypeError if the object is of another class, or with the ImportError
+ * of nc_objects_import. GIL required. */
 NC_STATIC NcObject *nc_object_from_python(PyObject *object, const NcClass *cls)
 {
     NcObject *found;
@@ -278,9 +282,9 @@ NC_C_END
  *     p->x; p.object();
  *
  * The C++ object is stored in the fields of the native object: constructed in place, and destroyed
- * with the native object. A Ref owns one native reference; copying it retains the object.
- * Destructors run without the GIL and must not use Python. Objects created by Python (Point()
- * there) or by C code are default-constructed; that constructor must not throw. If T has no default
+ * with the native object. A Ref owns one native reference; copying a Ref retains the object.
+ * Destructors run without the GIL and must not use Python. Objects created by C code, or in Python
+ * by `Point()`, are default-constructed; that constructor must not throw. If T has no default
  * constructor, the fields are zero bytes, which the destructor must accept. Errors: std::bad_alloc,
  * std::invalid_argument, and exceptions of constructors. A failed construction leaves no object. */
 namespace nativecall
@@ -415,7 +419,8 @@ template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...
     return Ref<T>(object, static_cast<T *>(fields));
 }
 
-/* Return the T in a native object, with a new reference, or an empty Ref if it is not of cls. */
+/* Return the T in a native object, with a new reference. Return an empty Ref if the object is not
+ * of class `cls`. */
 template <class T> Ref<T> cast(NcObject *object, const NcClass *cls)
 {
     void *fields = nc_object_cast(object, cls);

@@ -172,10 +172,10 @@ NC_STATIC_INLINE void nc_view_fill_strides(const intptr_t *shape, intptr_t *stri
 
 /* T[:, ...] NC_SLICE_OF_VIEW(T[:, ...] like, const View *view): return a slice of the descriptor's
  * memory. `like` is any slice of that type except None, usually one that the module keeps for this.
- * It provides the item's size and format, and its owner's reference count stands in for the new
- * slice's. The memory is borrowed: once the function that received the view returns, do not use the
- * slice, parts of it, or objects made from it. Needs no GIL, and does not acquire it while `like`
- * is alive. The view must not be NULL. */
+ * It provides the item size and the format. The new slice holds a counted reference to the owner of
+ * `like`, not to the owner of the descriptor's memory. That memory is borrowed: once the function
+ * that received the view returns, do not use the slice, parts of it, or objects made from it. Needs
+ * no GIL, and does not acquire the GIL while `like` is alive. The view must not be NULL. */
 #define NC_SLICE_OF_VIEW(like, view)                                                               \
     (__PYX_INC_MEMVIEW(&(like), 0), *(__Pyx_memviewslice *)nc_slice_set(                           \
                                         NC_SLICE_COPY_(like), sizeof((like).shape), &(view)->data, \

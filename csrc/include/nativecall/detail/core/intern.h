@@ -9,9 +9,9 @@
  *                 -16 length (uint64_t) | -8 pre-hash (uint64_t, hash.h) | 0 bytes ... | 0
  *
  *             The address is a multiple of 8. It is even, so it is a valid pointer ID (SEP 200).
- *             Strings may contain zero bytes. The table has a power of two of cells, is at most
- *             half full, and is probed linearly from the low bits of the hash. Strings are stored
- *             in chunks that grow from 4 KiB to 64 KiB.
+ *             Strings may contain zero bytes. The number of table cells is a power of two. The
+ *             table is at most half full, and is probed linearly from the low bits of the hash.
+ *             Strings are stored in chunks that grow from 4 KiB to 64 KiB.
  *
  * Invariants: a string never moves or changes and is never freed. A table cell changes once, from
  *             NULL to a string. At least half of the cells are NULL, so every probe ends. Each
@@ -128,7 +128,7 @@ typedef struct NcRegistry {
     /* Access the fields below only with the mutex held. */
     NcMutex mutex;
     NcInternChunk *chunk; /* receives the next string; or NULL */
-    size_t chunk_used;    /* bytes of it in use */
+    size_t chunk_used;    /* bytes of `chunk` in use */
     size_t count;         /* strings */
 } NcRegistry;
 
@@ -168,7 +168,8 @@ NC_STATIC_INLINE int nc_intern_equal(const unsigned char *a, const unsigned char
     return length == 0 || nc_word_load_short(a, length) == nc_word_load_short(b, length);
 }
 
-/* Return the copy of `bytes` in this table, or NULL. *cell is its cell, or the free cell for it. */
+/* Return the copy of `bytes` in this table, or NULL. Set *cell to the cell of the copy, or to the
+ * free cell for it. */
 NC_STATIC_INLINE const char *nc_intern_probe(const NcInternTable *table, const char *bytes,
                                              size_t length, uint64_t hash, size_t *cell)
 {
@@ -198,8 +199,8 @@ NC_STATIC NcInternTable *nc_intern_table_new(size_t cells)
     return table;
 }
 
-/* Create a registry in *out. A process has only one, which is never freed: a second one would
- * intern to other addresses. */
+/* Create a registry in *out. A process has only one registry, which is never freed. A second one
+ * would intern equal strings at other addresses. */
 NC_STATIC int nc_registry_new(NcRegistry **out)
 {
     NcRegistry *registry = (NcRegistry *)calloc(1, sizeof *registry);

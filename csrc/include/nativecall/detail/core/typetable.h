@@ -6,7 +6,7 @@
  * also happens, for the class and its subclasses, when __call__ or __bases__ is assigned.
  *
  * Threads: all functions need the GIL. Published tables never change and live as long as their
- * type. So readers need only a reference, not the GIL.
+ * type. So readers need only a reference to the type, not the GIL.
  *
  * Errors: functions return 0, or -1 with a Python exception set and the type unchanged. */
 #ifndef NATIVECALL_TYPETABLE_H
@@ -20,11 +20,11 @@
 
 NC_C_BEGIN
 
-/* The offset relative to the object's ob_type. A value of 0, as in new types, leads to the type
- * itself. Read as a call table, the type starts with its reference count and metatype, so the
- * signature of the first entry is no interned string. Nor are those of the next three:
- * tp_basicsize, tp_vectorcall_offset, tp_as_async. So the hot lookup (nativecallable.h) can compare
- * four signatures without checking first whether there is a table. */
+/* The call-table offset of a type, relative to an object's ob_type field. If it is 0, as in new
+ * types, the hot lookup (nativecallable.h) reads the type object as if that were a call table. The
+ * signatures of the first four entries are then ob_type (the metatype), tp_basicsize,
+ * tp_vectorcall_offset and tp_as_async. None of these is an interned string. So the lookup can
+ * compare four signatures without checking first whether there is a table. */
 #define NC_TABLE_SHIFT(offset)                                                                     \
     ((offset) == 0 ? 0 : (offset) - (Py_ssize_t)offsetof(PyObject, ob_type))
 
@@ -32,7 +32,7 @@ NC_C_BEGIN
  * to this array until Ready has run. */
 #define NC_STATIC_SLOTS(rows) ((PyCustomSlotTable *)(void *)(rows))
 
-/* Our name in handshake errors. You may define it before the include. */
+/* The provider's name in handshake errors. You may define it before the include. */
 #ifndef NC_PROVIDER
 #define NC_PROVIDER "an extension module that bundles nativecall"
 #endif
@@ -56,8 +56,8 @@ NC_STATIC int nc_is_call_key(uintptr_t id)
     return id == PYCUSTOMSLOT_NATIVECALLABLE_ID || id == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
 }
 
-/* Return whether a class can be assigned a __call__ without our notice: a mutable class of another
- * metaclass. */
+/* Return whether a __call__ can be assigned to a class without a call of our metaclass: the class
+ * is mutable and has another metaclass. */
 NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
 {
     return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
@@ -92,8 +92,8 @@ NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
 }
 
 /* Return the position in an MRO of the class that provides a type's tp_call: the last class of the
- * type's own MRO with the same tp_call (`object` if it is NULL). Return the last position if that
- * class is not in the MRO. Any class up to that position can override the call. */
+ * type's own MRO with the same tp_call (`object` if tp_call is NULL). Return the last position if
+ * that class is not in `mro`. Any class up to that position can override the call. */
 NC_STATIC Py_ssize_t nc_mro_call_origin(PyObject *mro, const PyTypeObject *type)
 {
     const Py_ssize_t end = PyTuple_GET_SIZE(mro) - 1;
@@ -112,8 +112,8 @@ NC_STATIC Py_ssize_t nc_mro_call_origin(PyObject *mro, const PyTypeObject *type)
     return end;
 }
 
-/* Return the first type of an MRO with its own call table, or NULL. *origin is the position of the
- * class that provides its call. */
+/* Return the first type in an MRO that has its own call table, or NULL. Set *origin to the position
+ * of the class that provides the tp_call of that type. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_t *origin)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
@@ -127,9 +127,9 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
     return NULL;
 }
 
-/* Return the type in the MRO that provides a type's call tables. Return NULL if there is none, or
- * if the type hides them because Python's call does, or may at any time, run other code. If the
- * providing type hides its own call tables, its subclasses have none either. */
+/* Return the type in the MRO that provides a type's call tables, or NULL if there is none. Return
+ * NULL, too, if the type hides them: a call from Python runs other code, or could do so at any
+ * time. If the providing type hides its own call tables, its subclasses have none either. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
@@ -147,8 +147,9 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
     return from;
 }
 
-/* Return a row as the class offers it. The row of a call table that it does not offer becomes
- * padding. Both kinds of call table come from one type, as those of two types could differ. */
+/* Return a row as a class offers it; `from` is the type that provides the call tables of the class.
+ * The row of a call table that `from` does not define becomes padding. Both kinds of call table
+ * come from one type, because the entries of two types could differ. */
 NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
                                       const PyHeapExtensibleTypeObject *from)
 {
@@ -178,7 +179,8 @@ NC_STATIC int nc_type_is_covered(PyObject *nearest, Py_ssize_t at,
            base->etp_custom_slots != NULL && nc_table_is_constant(base->etp_custom_slots);
 }
 
-/* nc_rows_find for rows that start with those of the table `first`, in which it probes. */
+/* Like nc_rows_find, but faster: `rows` starts with the rows of the table `first`, so a hash probe
+ * in that table finds them. */
 NC_STATIC const PyCustomSlot *nc_rows_find_behind(const PyCustomSlot *rows, size_t count,
                                                   const PyCustomSlotTable *first, uintptr_t id)
 {
@@ -203,8 +205,8 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     PyHeapExtensibleTypeObject *base = NULL;
     const PyCustomSlotTable *first = NULL; /* table of the first base that has one */
     Py_ssize_t begun = 0;                  /* position of that base */
-    PyObject *nearest = NULL; /* its MRO, if its table is current: before self has one */
-    int is_chain = 1;         /* whether that MRO is the rest of self's */
+    PyObject *nearest = NULL; /* MRO of that base; NULL if self has a table: others may be old */
+    int is_chain = 1;         /* whether `nearest` is the rest of self's MRO */
     PyCustomSlot *rows = NULL;
     size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
     size_t count = 0;
@@ -224,8 +226,8 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         return -1;
     }
 
-    /* Positions: the rows of the bases' tables, class by class, then its own. Inherited padding is
-     * kept only at its original position. */
+    /* Positions: the rows of the bases' tables, class by class, then the type's own rows. Inherited
+     * padding is kept only at its original position. */
     for (Py_ssize_t i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
@@ -249,7 +251,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         }
     }
     /* Values: each class's own rows, from the last of the MRO to the first, so that the first wins.
-     * Only the class's own rows can be new here. */
+     * Only the own rows of `self` can be new here. */
     for (Py_ssize_t i = size - 1; i >= 0; i--) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL ||
@@ -330,8 +332,9 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
     return 0;
 }
 
-/* Inherit vectorcall from the base if __call__ is the native one. Before 3.12 heap types do not
- * inherit the flag, because an assignment to __call__ would not clear it; here it does. */
+/* Inherit vectorcall from the base if __call__ is the native one. Before Python 3.12, heap types do
+ * not inherit the flag, because an assignment to __call__ would not clear it. Here, the assignment
+ * calls this function, which clears the flag. */
 NC_STATIC void nc_type_inherit_vectorcall(PyHeapExtensibleTypeObject *self, Py_ssize_t offset)
 {
     PyTypeObject *type = (PyTypeObject *)self;
@@ -379,8 +382,8 @@ NC_STATIC void nc_type_withdraw(PyHeapExtensibleTypeObject *self)
     nc_type_inherit_vectorcall(self, 0);
 }
 
-/* Append a type and all its subclasses to a list, bases first. A class reached by several paths is
- * appended as often. */
+/* Append a type and all its subclasses to a list, bases first. A class that is reached by several
+ * paths is appended several times. */
 NC_STATIC int nc_types_collect(PyTypeObject *type, PyObject *list)
 {
     PyObject *subclasses = NULL;
@@ -465,8 +468,8 @@ NC_STATIC void nc_type_release(NcTypePrivate *keeps)
     PyMem_Free(keeps);
 }
 
-/* Undo a failed attempt to ready a type. Its subclasses get back their tables; `tree` lists them
- * with the type itself, or is NULL. Keeps the exception. */
+/* Undo a failed attempt to ready a type, and restore the tables of its subclasses. `tree` is NULL,
+ * or a list of the type and its subclasses. Keeps the exception. */
 NC_STATIC void nc_type_abandon(PyHeapExtensibleTypeObject *self, PyObject *tree)
 {
     NcTypePrivate *keeps = (NcTypePrivate *)self->etp_private;
@@ -474,7 +477,7 @@ NC_STATIC void nc_type_abandon(PyHeapExtensibleTypeObject *self, PyObject *tree)
     nc_type_withdraw(self);
     self->etp_private = NULL;
     if (tree != NULL && nc_types_refresh(tree) < 0) {
-        PyErr_Clear(); /* out of memory; a type without a table is not wrong */
+        PyErr_Clear(); /* out of memory; a type without a table is still correct */
     }
     nc_type_release(keeps);
     nc_exception_put(raised);
