@@ -159,8 +159,9 @@ NC_STATIC int nc_objects_ask_package(void)
  * create, destroy, fields and methods. Leave out inherited fields and methods. All data is copied.
  * A field's `cls` may be NC_FIELD_SELF. `bases` is a tuple of Python classes, or NULL for
  * nativecall.NativeObject. `more` is a dict of further attributes, or NULL. Objects have no
- * __dict__ unless __slots__ in `more` adds one. Return NULL with an exception on failure: TypeError
- * for conflicting bases or names, ValueError for an invalid type code, MemoryError. GIL required. */
+ * __dict__ unless __slots__ in `more` adds one. On failure, return NULL with an exception:
+ * TypeError for conflicting bases or names, ValueError for an invalid type code, or MemoryError.
+ * GIL required. */
 NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, const char *module,
                                          PyObject *more)
 {
