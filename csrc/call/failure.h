@@ -5,8 +5,8 @@
 
 #include "layout.h"
 
-/* Used around a call: clears errno before it; afterwards saves errno for this thread, and returns
- * it. Neither needs the GIL. */
+/* For use around a call: nc_errno_clear clears errno before the call. nc_errno_keep saves errno for
+ * this thread after the call, and returns it. Neither needs the GIL. */
 void nc_errno_clear(void);
 int nc_errno_keep(void);
 
@@ -14,20 +14,22 @@ int nc_errno_keep(void);
  * callbacks. */
 extern NC_THREAD_LOCAL int *nc_errno_of_callback;
 
-/* Handles a failing result: keeps the exception that is set, or else raises one by the error
- * convention (NC_ERRORS_*) from `value` and `code`. The code is errno, or what the function wrote
- * to its last argument. Takes over `value`, and returns it if nothing is raised; NULL otherwise. */
+/* Handles a failing result. If an exception is set, it propagates. Otherwise, the error convention
+ * (NC_ERRORS_*) determines from `value` and `code` whether to raise an exception. The code is
+ * errno, or what the function wrote to its last argument. Takes over the reference to `value`.
+ * Returns `value` if nothing is raised, otherwise NULL. */
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
 
 /* Raises OverflowError for a dimension that does not fit the function's integer. An exception that
  * is already set stays. */
 void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter);
 
-/* Takes the result of a function that returns a new reference. An exception that it set propagates.
- * NULL without an exception is a failure by the error convention, or else a SystemError. */
+/* Takes the result of a function that returns a new reference. If the function set an exception, it
+ * propagates. NULL without an exception raises the exception of the error convention, or else
+ * SystemError. */
 PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code);
 
-/* A new dict from the names of error conventions to their flags. */
+/* Returns a new dict from the names of error conventions to their flags. */
 PyObject *nc_error_conventions(void);
 
 #endif

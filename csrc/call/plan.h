@@ -18,26 +18,26 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What a step does. For an argument, it converts a value to memory at `at`, and `moves` copy that
- * into registers. For a result, the moves come first. */
+/* What a step does. For an argument, it converts a value and stores it at `at`; then its moves copy
+ * that memory into registers. For a result, the moves come first. */
 enum {
     NC_STEP_VOID,     /* no result */
     NC_STEP_DOUBLE,   /* in a word of the block, like all up to BOOL */
     NC_STEP_FLOAT,    /* */
-    NC_STEP_SIGNED,   /* an integer of `size` bytes, extended to a word */
-    NC_STEP_UNSIGNED, /* the same without a sign */
+    NC_STEP_SIGNED,   /* an integer of `size` bytes, extended to a word by its sign */
+    NC_STEP_UNSIGNED, /* the same, extended by zeros */
     NC_STEP_BOOL,     /* */
     NC_STEP_SCALAR,   /* any scalar letter; `size` bytes are cleared first */
     NC_STEP_POINTER,  /* the NcPointer at `owner` keeps it valid, as for VIEW */
     NC_STEP_OBJECT,   /* a Python object */
     NC_STEP_VIEW,     /* with `size` dimensions; its words are at `memory` */
-    NC_STEP_STRUCT,   /* of `memory` bytes, kept by the NcPointer at `owner`. With an owner of 0,
-                         `size` is NC_PIECES or NC_WHOLE. C writes a result without moves to the
-                         address at `at`; a result with an `owner` has pointers in it */
-    NC_STEP_FUNCTION, /* a function that C stores, or another pointer, as above */
+    NC_STEP_STRUCT,   /* of `memory` bytes, kept valid by the NcPointer at `owner`. If `owner` is 0,
+                          `size` is NC_PIECES or NC_WHOLE. If a result has no moves, C writes it to
+                          the address at `at`; if it has an `owner`, it contains pointers */
+    NC_STEP_FUNCTION, /* a function that C stores, or another pointer, as for POINTER */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
-    NC_STEP_LENGTH,   /* the length of a text, in `size` bytes: of argument `memory`, which `owner`
-                         keeps; without an owner, of that out-parameter */
+    NC_STEP_LENGTH,   /* the length of a text, an integer of `size` bytes. The text is argument
+                          `memory`, kept by `owner`; without an owner, out-parameter `memory` */
 };
 
 /* How a struct without pointers is passed. */
@@ -51,11 +51,11 @@ typedef struct {
     uint32_t at;
     uint32_t owner;
     uint32_t memory;
-    uint32_t move; /* offset of the first, from the step */
+    uint32_t move; /* offset of the first move, from the step */
 } NcStep;
 
 /* Copies `size` bytes; a size of 0 stores the address of `from`. Offsets in a value's memory count
- * from its start, all others from the frame's. */
+ * from the start of that memory, all other offsets from the start of the frame. */
 typedef struct {
     uint32_t from;
     uint32_t to;
@@ -64,31 +64,32 @@ typedef struct {
 
 typedef struct NcPlan {
     uint32_t args;    /* number of steps for arguments that Python passes, in order */
-    uint32_t made;    /* number after them for out-parameters outside the frame */
-    uint32_t lengths; /* number after these for lengths */
+    uint32_t made;    /* number of steps after these, for out-parameters outside the frame */
+    uint32_t lengths; /* number of steps after those, for lengths */
     uint32_t extras;  /* whether there are owners, out-parameters, a check, or moves before */
     uint32_t stack;   /* words on the stack, an even number */
     uint32_t how;     /* see nc_invoke */
     uint32_t bytes;   /* of the frame */
     uint32_t owners;  /* number of NcPointers */
-    uint32_t owned;   /* the first */
+    uint32_t owned;   /* offset of the first NcPointer */
     uint32_t outs;    /* offset of the out-parameters, and their size */
     uint32_t out_bytes;
-    uint32_t told; /* the int of NC_ERRORS_ARGUMENT; 0: none */
+    uint32_t told; /* offset of the int of NC_ERRORS_ARGUMENT; 0: none */
     NcStep before; /* its moves are executed first */
     NcStep result;
     NcStep steps[]; /* then the moves */
 } NcPlan;
 
 /* A closure plan: how to take a call from C and call a Python function. _plan/callplan.py makes it
- * from the same placement; callable/closure.c executes it. There is nothing behind the block. A
- * value that is split into pieces is assembled in a scratch of NC_SCRATCH_BYTES: arguments one
- * after the other, then the result.
+ * from the same placement; callable/closure.c executes it. The frame consists of the block alone. A
+ * value that is split into pieces is assembled in a scratch area of NC_SCRATCH_BYTES, which holds
+ * the arguments one after the other, then the result.
  *
- * An argument's step has `at`, an offset in the block or, with moves, in the scratch. With an
- * `owner` of 1, the pointer at `at` points to the value. Letters except those of plain steps are as
- * for calls; views are NC_STEP_POINTER too. The result's step works in the other direction. If the
- * result is returned by reference, `at` is where the caller expects its address, or NC_NOWHERE. */
+ * In an argument's step, `at` is an offset in the block or, if the step has moves, in the scratch
+ * area. If `owner` is 1, the pointer at `at` points to the value. Letters are as in call plans,
+ * except in plain steps. Views are NC_STEP_POINTER, too. The result's step works in the other
+ * direction. If the result is returned by reference, `at` is the offset where the caller expects
+ * the result's address, or NC_NOWHERE. */
 enum { NC_SCRATCH_BYTES = 64 };
 #define NC_NOWHERE UINT32_MAX
 
@@ -103,9 +104,10 @@ typedef struct NcClosurePlan {
 } NcClosurePlan;
 
 /* A conversion: how a C function of one signature calls a function of another. _plan/conversion.py
- * makes it from a plan of _plan/nodes.py. call/convert.c executes it without Python; or
+ * makes it from a plan of _plan/nodes.py. Either call/convert.c executes it without Python, or
  * _codegen/conversioncode.py compiles it. Each op moves or checks one value, or is a step of the
- * call. Offsets count from one of four bases; the value may be behind a pointer there. */
+ * call. Offsets count from one of four bases. The value itself, or a pointer to it, is at the
+ * offset. */
 enum {
     NC_BASE_FRAME, /* the frame of the outgoing call, as for call plans */
     NC_BASE_BLOCK, /* the block of the incoming call, as for closure plans */
@@ -123,7 +125,7 @@ enum {
     NC_OP_TRUTH,    /* whether a byte is not 0, as a word */
     NC_OP_ADDRESS,  /* the address of the source, as a word */
     NC_OP_CLEAR,    /* clear `size` bytes of the target */
-    NC_OP_NUMBER,   /* a scalar of one letter to another's */
+    NC_OP_NUMBER,   /* convert a scalar of type `letter` to type `becomes` */
     NC_OP_WIDEN,    /* a float to a double */
     NC_OP_NARROW,   /* a double to a float */
     NC_OP_INTEGER,  /* an int to a double */
@@ -135,7 +137,7 @@ enum {
     NC_OP_NO_ERRNO, /* clear errno */
     NC_OP_TAKE_GIL, /* take the GIL, or fail */
     NC_OP_DROP_GIL, /* release it */
-    NC_OP_SETTLE,   /* place an exception that the function left */
+    NC_OP_SETTLE,   /* raise or report an exception that the function left set */
 };
 
 typedef struct {
@@ -156,13 +158,13 @@ enum {
     NC_CONVERSION_KEEPS = 1,      /* the exception stays set in the thread state */
     NC_CONVERSION_SETS_ERRNO = 2, /* errno shows a failure */
     NC_CONVERSION_REACHES_C = 4,  /* the caller sees a failure of the function itself */
-    NC_CONVERSION_TELLS = 8,      /* by the caller's int, which the function does not take */
+    NC_CONVERSION_TELLS = 8,      /* it sees it in its int, which the function does not take */
     NC_CONVERSION_BY_CODE = 16,   /* the function reports by errno, or by its last argument */
 };
 
 typedef struct NcConversion {
     uint32_t count;  /* number of ops */
-    uint32_t failed; /* number of ops after them, for a failure */
+    uint32_t failed; /* number of ops after these, run after a failure */
     uint32_t bytes;  /* of the frame */
     uint32_t stack;  /* as in a call plan */
     uint32_t how;
@@ -176,47 +178,47 @@ typedef struct NcConversion {
 } NcConversion;
 
 /* A ufunc loop over a C function (nativecall/_ufunc/): runs the conversion of one element as often
- * as NumPy asks. The block of the incoming call has one word for each of these: the address of each
- * operand's element, the core dimensions, and the steps of all operands along these. */
+ * as NumPy asks. The block of the incoming call consists of words: the address of each operand's
+ * element, the core dimensions, and the steps of all operands along the core dimensions. */
 typedef struct NcLoop {
     uint32_t operands;
     uint32_t dimensions;
     uint32_t steps;     /* core steps, of all operands */
-    uint32_t needs_gil; /* 1: around the loop */
+    uint32_t needs_gil; /* 1: the loop runs with the GIL held */
     uint32_t arrays;    /* number of NcLoopArrays, which follow */
     uint32_t lengths;   /* number of NcLoopLengths, which follow these */
-    uint32_t axes;      /* number of dimensions, for each array in turn */
+    uint32_t axes;      /* number of dimensions that follow, those of each array in turn */
     uint32_t data;      /* offset of the conversion from the start */
 } NcLoop;
 
 /* An operand with core dimensions, whose address the function gets. */
 typedef struct {
     uint32_t operand;
-    uint32_t given; /* the operand whose contents it starts with, or NC_NOWHERE */
-    uint32_t step;  /* index of its steps among all; then that of the steps of `given` */
-    uint32_t given_step;
-    uint32_t axis; /* index of its dimensions, and their number */
-    uint32_t count;
-    uint32_t size;      /* of an item */
-    uint32_t is_dense;  /* 1: the function expects a contiguous array */
-    uint32_t is_output; /* 1: a contiguous copy is written back */
+    uint32_t given;      /* the operand whose contents it starts with, or NC_NOWHERE */
+    uint32_t step;       /* index of its first step among all steps */
+    uint32_t given_step; /* the same for `given` */
+    uint32_t axis;       /* index of its first dimension among `axes` */
+    uint32_t count;      /* number of its dimensions */
+    uint32_t size;       /* of an item */
+    uint32_t is_dense;   /* 1: the function expects a contiguous array */
+    uint32_t is_output;  /* 1: a contiguous copy is written back */
 } NcLoopArray;
 
-/* A length that the function gets as an integer with this letter. */
+/* A length that the function gets as an integer of type `letter`. */
 typedef struct {
     uint32_t dimension;
     char letter;
     char unused[3];
 } NcLoopLength;
 
-/* Moves a piece smaller than a word. It must not touch more bytes: the next page may be
+/* Moves a piece smaller than a word. It must not touch any other bytes, since the next page may be
  * unmapped. */
 NC_COLD void nc_move_some(char *to, const char *from, size_t size)
 {
     memcpy(to, from, size);
 }
 
-/* Executes the moves of a step, from or to a value's memory or the frame. */
+/* Executes the moves of a step. `to` and `from` are a value's memory or the frame. */
 static inline void nc_move_all(const NcStep *step, char *to, const char *from)
 {
     const NcMove *one = (const NcMove *)(const void *)((const char *)step + step->move);
@@ -235,7 +237,8 @@ static inline void nc_move_all(const NcStep *step, char *to, const char *from)
     }
 }
 
-/* A word of a block; an integer in its low `size` bytes is extended with its sign or with zeros. */
+/* Returns a word of a block. nc_word_extended and nc_word_cleared extend the integer in the low
+ * `size` bytes of a word with its sign or with zeros. */
 static inline uint64_t nc_word_at(const char *from)
 {
     uint64_t word;

@@ -17,8 +17,9 @@ PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t
 PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames);
 
-/* _converted(wanted, errors, name): a single converted to another call interface, with an error
- * convention and a name, or None for each. Returns None if the callable is no longer a single. */
+/* _converted(wanted, errors, name): converts a callable with a single entry to another call
+ * interface, with an error convention and a name, each of which may be None. Returns None if the
+ * callable no longer has a single entry. */
 PyObject *nc_callable_converted(PyObject *callable, PyObject *args);
 
 /* Makes a thunk for a callable that is passed where C wants a function of another call interface,

@@ -1,5 +1,5 @@
-/* csrc/platform/pages.h: memory pages that are first written, and then made executable; never both
- * at once.
+/* csrc/platform/pages.h: memory pages that are first writable and later executable, never both at
+ * once.
  *
  * Threads: any thread may call these, without the GIL. */
 #ifndef NC_PAGES_H
@@ -18,14 +18,14 @@ static inline size_t nc_page_bytes(void)
     return info.dwPageSize;
 }
 
-/* Writable zeroed pages, or NULL. */
+/* Returns writable zeroed pages, or NULL. */
 static inline void *nc_pages_map(size_t bytes)
 {
     return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
-/* Unmaps a part of the pages. Windows can only free all of them, by their start; an address inside
- * does nothing. */
+/* Unmaps a part of the pages. Windows can only free all pages at once, by the address of the first
+ * page. For any other address, this does nothing. */
 static inline void nc_pages_unmap(void *memory, size_t bytes)
 {
     (void)bytes;

@@ -58,7 +58,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
         NC_INTEGERS(SIGN)
     case 'c':
         return 'b';
-    case 'u': /* ctypes' wchar_t: an array is text, and a single one is no number */
+    case 'u': /* ctypes' wchar_t: an array is text, a single wchar_t is not a number */
         if (buffer->ndim == 0) {
             return '\0';
         }
@@ -110,7 +110,7 @@ int nc_buffer_is_pointer(const Py_buffer *buffer)
            (format[0] != '\0' && strchr("PzZO", format[0]) != NULL && format[1] == '\0');
 }
 
-/* Field names are between colons. A pointer to an object is not an object. */
+/* Field names are between colons. A pointer to an object does not count as an object. */
 int nc_buffer_holds_objects(const Py_buffer *buffer)
 {
     const char *format = buffer->format;
@@ -200,7 +200,7 @@ static int find_view(PyObject *object, void *found)
     return 0;
 }
 
-/* Return the object that owns a buffer's memory: borrowed, NULL if unknown. */
+/* Return the object that owns a buffer's memory (a borrowed reference), or NULL if unknown. */
 static PyObject *root_of(PyObject *object)
 {
     while (object != NULL) {
@@ -212,7 +212,7 @@ static PyObject *root_of(PyObject *object)
         if (nc_exporter_of(Py_TYPE(object)) != NULL || Py_TYPE(object)->tp_traverse == NULL) {
             return object;
         }
-        /* CPython's wrapper of the memoryview returned by a __buffer__ method. */
+        /* This is CPython's wrapper of the memoryview that a __buffer__ method returned. */
         (void)Py_TYPE(object)->tp_traverse(object, find_view, (void *)&view);
         object = view;
     }
@@ -233,14 +233,14 @@ int nc_buffer_is_unmoved(const Py_buffer *buffer)
         return 1;
     }
     if (export(root, &now, PyBUF_FULL_RO) < 0) {
-        PyErr_Clear(); /* exports only once at a time, so it cannot have moved */
+        PyErr_Clear(); /* the object allows one export at a time, so it cannot have moved */
         return 1;
     }
     extent_of(buffer, &low, &high);
     extent_of(&now, &first, &last);
     int unmoved = first <= low && high <= last;
     if (!unmoved && export(root, &again, PyBUF_FULL_RO) == 0) {
-        /* If it exports a new copy each time, nothing has moved. */
+        /* If the object exports a new copy each time, nothing has moved. */
         unmoved = again.buf != now.buf;
         PyBuffer_Release(&again);
     }

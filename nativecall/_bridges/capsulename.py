@@ -46,8 +46,8 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
     ----------
     signature : Signature or None
     partial : tuple of (CType, (str, str or None) or None), or None
-        The result and the arguments if there is no signature. An unknown struct by value is its
-        name and what to use instead; other unknown types are None.
+        The types of the result and the arguments if there is no signature. For an unknown struct
+        passed by value, its name and what to use instead. For other unknown types, None.
     reason : str or None
         Why there is no signature, and how to supply it.
     is_data : bool
@@ -78,8 +78,8 @@ _MACROS = {"PY_LONG_LONG": "long long", "Py_UCS4": "uint32_t", "Py_hash_t": "Py_
 _MACROS["PyThread_type_lock"] = "void *"
 _NAME = re.compile(r"\b(?:(?:struct|union|enum)\s+\w+|npy_\w+|__pyx_(?:t|ctuple)_\w+)\b")
 _MACRO = re.compile(rf"\b(?:{'|'.join(_MACROS)})\b")
-# The last parameter of a `cpdef` function, which module-level functions ignore; and a second one
-# with the optional arguments, NULL if all are omitted.
+# The last parameter of a `cpdef` function; module-level functions ignore it. `_OPTIONAL` matches a
+# last parameter that points to the optional arguments, or is NULL if all are omitted.
 _SKIP_DISPATCH = re.compile(r",?\s*\bint __pyx_skip_dispatch\s*\)\s*;?\s*$")
 _OPTIONAL = re.compile(
     r",?\s*(?:\b(int __pyx_skip_dispatch)\s*,\s*)?"
@@ -122,7 +122,8 @@ _DATA = {
 #: Names under which modules export their C API table for PyCapsule_Import.
 _TABLE = re.compile(r"^\w+(?:\.\w+)*\._?\w*C_?API_?$")
 
-#: Signatures of XLA's functions in capsules of this name; neither XLA nor JAX records which.
+#: XLA's capsules all have this name. Their functions have one of these signatures, but neither XLA
+#: nor JAX records which one.
 XLA = "xla._CUSTOM_CALL_TARGET"
 XLA_SIGNATURES = ("P:P", "v:PP", "v:PPPN")
 _XLA_FORMS = (
@@ -150,9 +151,10 @@ def read(name: str) -> Name:
 
 
 def optional(name: str) -> str:
-    """Return the codes of the arguments that a function takes after its signature: zero and NULL.
+    """Return the codes of the arguments that a function takes after those of its signature.
 
-    A pointer for the optional arguments, preceded by an int if the function is `cpdef`.
+    These are a pointer to the optional arguments and, before it, an int if the function is `cpdef`.
+    Callers pass NULL and 0.
     """
     found = _OPTIONAL.search(name)
     return "" if found is None else "iP" if found[1] else "P"
@@ -161,7 +163,7 @@ def optional(name: str) -> str:
 def in_c(name: str, names: Foreign = None) -> str:
     """Return a name as a C declaration, with the unmangled names of Cython's types.
 
-    If `names` (TypeNames) knows such a type, its tag is used.
+    If `names` (TypeNames) contains such a type, the declaration uses the type's tag.
     """
 
     def own(found: re.Match[str]) -> str:
@@ -202,9 +204,9 @@ class _Gap(Unusable):
 
 
 class _Reader(Parser):
-    """Parser of one declaration that accepts an unknown word where a type is required.
+    """A parser of one declaration. It accepts an unknown word where a type is required.
 
-    `scope` maps words to types of a .pxd: the module, and the name there.
+    `scope` maps words to types of .pxd files; each type is given by its module and its name there.
     """
 
     def __init__(
@@ -237,7 +239,7 @@ class _Reader(Parser):
         return self._named(self.tokens[self.at - 1], "enum")
 
     def _named(self, word: str, kind: str) -> Node:
-        """Return the type of a word, or of a tag of that kind."""
+        """Return the type that a word names, or that a tag of kind `kind` names."""
         if word in self.scope:
             return self._from_pxd(*self.scope[word])
         if word.startswith("__pyx_ctuple_"):
@@ -265,7 +267,7 @@ class _Reader(Parser):
             return self._made.setdefault(own, _Gap(own, False))
         found = self._made.get((module, own))
         if found is None:
-            self._made[module, own] = _Gap(own, True)  # pointers to the type itself are opaque
+            self._made[module, own] = _Gap(own, True)  # pointers to itself are opaque
             scope: dict[str, tuple[str, str]] = {}
 
             def word(match: re.Match[str]) -> str:
@@ -293,9 +295,9 @@ class _Reader(Parser):
 
 
 def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the unknown types in a value, or in a function that it points to.
+    """Yield the unknown types in a type, including those in a function that it points to.
 
-    Each comes with the type in the capsule's name that contains it.
+    With each, yield the type in the capsule's name that contains the unknown type.
     """
     node = node.main or node
     function = function_of(node)
@@ -312,9 +314,9 @@ def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _known(convert: Converter, node: Node) -> Part:
-    """Return the type; for an unknown struct or union, its name and what to use instead.
+    """Return the type of a node; for an unknown struct or union, its name and what to use instead.
 
-    Return None if it may be anything.
+    Return None if the type may be anything.
     """
     if isinstance(node, _Gap):
         way_out = _WAY_OUT if node.cname == _MEMORYVIEW else None
@@ -342,7 +344,7 @@ def _is_type(name: str) -> bool:
 
 
 def _own(name: str) -> str:
-    """Return a type's name without its module, or its C name."""
+    """Return the C name of a sized type of NumPy or Cython; of other types the unmangled name."""
     if name.startswith("enum"):
         module, own = unmangled(name.rpartition(" ")[2], "__pyx_t_")
         return _declared(module).get(own, "int").partition(" @")[0]
@@ -363,7 +365,7 @@ def _declared(module: str) -> dict[str, str]:
 
 
 def _unknown(name: str, outer: dict[str, str]) -> str:
-    """Return the message for unknown types, each with the type in the name that contains it."""
+    """Return the message for unknown types. `outer` maps them to the types that contain them."""
     if _MEMORYVIEW in outer:
         return f"in the capsule's name, {name!r}, {_WAY_OUT}"
     spelt = [

@@ -1,4 +1,4 @@
-"""pyarrow: chunked arrays. Contiguous arrays export Arrow's C data interface themselves."""
+"""pyarrow: chunked arrays. Contiguous arrays themselves export Arrow's C data interface."""
 
 from __future__ import annotations
 

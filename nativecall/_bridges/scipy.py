@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .._ext import Foreign, Native
     from .._types.ctype import CType
 
-# All signatures that SciPy accepts, best first, each with a spelling that every version knows.
+# All signatures that SciPy accepts, best first, each in a spelling that every version accepts.
 _QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"
 _FILTER, _FILTER1D, _TRANSFORM = map(canonical, ("i:&dn&dP", "i:&dn&dnP", "i:&n&diiP"))
 _SPELLINGS = {
@@ -53,7 +53,7 @@ _SPELLINGS = {
     _FILTER1D: "int (double *, npy_intp, double *, npy_intp, void *)",
     _TRANSFORM: "int (npy_intp *, double *, int, int, void *)",
 }
-# Results for scipy.ndimage report success: 0 is failure. quad ignores failures.
+# Functions for scipy.ndimage return 0 on failure. quad ignores failures.
 _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
@@ -105,7 +105,7 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
         if _has_function(given):
             raise TypeError(f"the user data of {obj!r} is a capsule with a function, and no data")
         given = None
-    # Other user data than capsules is checked as in a call.
+    # User data other than a capsule is checked like an argument of a call.
     return with_data(own_entry(obj) or function(obj), data if given is None else given, obj)
 
 
@@ -116,7 +116,7 @@ def _has_function(capsule: object) -> bool:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Return why one of SciPy's functions that choose among ufuncs has no C function."""
+    """Return why a `MultiUFunc` of SciPy, which chooses among ufuncs, has no C function."""
     if type(obj).__name__ != "MultiUFunc":
         return None
     return (
@@ -128,7 +128,8 @@ def reason(obj: Foreign) -> str | None:
 def user_data(obj: LowLevelCallable) -> int | None:
     """Return the user data of a LowLevelCallable, which SciPy stores in its capsule's context.
 
-    If the user gave none, that is the context of the capsule it was made from.
+    If the user passed none, it is the context of the capsule that the LowLevelCallable was made
+    from.
     """
     from scipy import LowLevelCallable
 
@@ -151,8 +152,8 @@ def of_fortran(obj: Foreign, name: str) -> Signature | None:
     It comes from the Cython module for the same library. Return None for other objects, and for
     unchecked versions.
 
-    A complex result is written through the first argument: SciPy calls these four procedures
-    through its own subroutines, however its compilers return complex numbers.
+    A complex result is written through the first argument. SciPy calls these four procedures
+    through its own subroutines, so it does not matter how its compilers return complex numbers.
     """
     for module, exporting in _FORTRAN:
         if getattr(sys.modules.get(module), name, None) is not obj:
@@ -161,7 +162,7 @@ def of_fortran(obj: Foreign, name: str) -> Signature | None:
         version = numbers and (int(numbers[1]), int(numbers[2]))
         if not version or not _FORTRAN_KNOWN[0] <= version <= _FORTRAN_KNOWN[1]:
             return None
-        capsules = getattr(sys.modules.get(exporting), "__pyx_capi__", {})  # imported by the other
+        capsules = getattr(sys.modules.get(exporting), "__pyx_capi__", {})  # imported by `module`
         capsule = capsules.get(name)
         found = None if capsule is None else foreign.function(capsule)
         known = None if found is None else found.signature
@@ -200,7 +201,7 @@ def form(entry: NativeCallable) -> tuple[type[LowLevelCallable], bytes] | None:
 def from_callable(
     callable: NativeCallable, signature: str | Signature | None, user_data: object
 ) -> LowLevelCallable:
-    """Return a LowLevelCallable of one entry, converted if necessary; it keeps the entry."""
+    """Return a LowLevelCallable of one entry, converted if necessary, and keep the entry alive."""
     cls = _low_level_callable()
     part, meant = _chosen(callable, signature, user_data is not None)
     entry = part._alone(None)
@@ -226,7 +227,7 @@ def from_callable(
 def _chosen(
     callable: NativeCallable, signature: str | Signature | None, data: bool
 ) -> tuple[NativeCallable, Signature]:
-    """Return the requested entry, converted if necessary, and the signature with its const.
+    """Return the requested entry, converted if necessary, and a signature that includes `const`.
 
     That signature is the entry's own, or the target of the conversion.
     """
@@ -237,7 +238,7 @@ def _chosen(
         except NoEntryError:
             given = [_meant(callable[text]) for text in callable.signatures if data]
             typed = [one for one in given if takes_data(one) and len(one.args) == len(meant.args)]
-            # For a 'void *' in the request, the function itself may have more detail.
+            # Where the request has 'void *', the function's own signature may have more detail.
             return _converted(callable, meant), typed[0] if len(typed) == 1 else meant
         return _as(part, meant.text), part._chosen(None)[0].signature
     exact = _called_as_they_are(callable, data)
@@ -283,9 +284,10 @@ def _called_as_they_are(callable: NativeCallable, data: bool) -> list[str]:
 
 
 def _make_for(callable: NativeCallable, data: bool) -> None:
-    """Ask a callable's hook, if any, for a signature that SciPy calls, the likeliest first.
+    """Ask a callable's hook, if any, to create an entry that SciPy calls.
 
-    Doubles, as many as the callable takes, come first; then the signatures above.
+    First ask for a function of doubles, as many as the callable takes; then for each signature in
+    `_SPELLINGS`.
     """
     specializer = callable._specializer
     if specializer is None:
@@ -354,7 +356,8 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
     does. The other arguments determine the form:
 
     - one or more numbers, or the number of coordinates and their address (quad)
-    - a buffer and its length, or a view, with a result or a pointer to it (generic_filter)
+    - a buffer and its length, or a view; the function returns the result or writes it through a
+      pointer (generic_filter)
     - two buffers or views (generic_filter1d)
     - output and input coordinates (geometric_transform)
 
@@ -371,7 +374,7 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
     if signature.result.kind == "float":
         several = _NQUAD_DATA if has_data else _NQUAD
         if args and all(map(_is_float, args)):
-            # Numbers of one type come from an array; otherwise, or by reference, one by one.
+            # Convert to doubles by value first, since only these can then be read from an array.
             numbers = f"d:{'d' * len(args)}{'P' if has_data else ''}"
             return [numbers] if len(args) == 1 else [numbers, several]
         if _are(args, "int", "d"):
@@ -393,7 +396,7 @@ def _is_float(ctype: CType) -> bool:
 
 
 def _are(args: Sequence[CType], *wanted: str) -> bool:
-    """Return whether arguments match: "int" means that kind, others pointers to the named types."""
+    """Return whether arguments match: "int" is any integer, other texts are targets of pointers."""
     return len(args) == len(wanted) and all(
         [
             arg.kind == "int" if what == "int" else arg.text == f"&{what}"
@@ -411,9 +414,9 @@ def _views(args: Sequence[CType]) -> int:
 
 
 def _user_data(value: object, ctype: CType, readonly: bool) -> object:
-    """Return the pointer that SciPy accepts, which keeps its target alive; None for NULL.
+    """Return a capsule for SciPy that keeps its target alive, or None for NULL.
 
-    It is checked like that argument of a call.
+    The value is checked like an argument of type `ctype`.
     """
     if type(value).__name__ == "PyCapsule":
         if _has_function(value):

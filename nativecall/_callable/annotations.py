@@ -93,7 +93,7 @@ def result_hint(cif: CallInterface, flags: int) -> object:
     """Return the hint for the result of a call."""
     encoding = cif.policies.encoding
     if cif.policies.check is not None:
-        return object  # it may return anything
+        return object  # `check` may return anything
     found: list[object] = []
     for one in results(cif, flags):
         kind: type = object if one.is_array else hint(one.type, one.text, encoding)
@@ -105,7 +105,7 @@ def result_hint(cif: CallInterface, flags: int) -> object:
 
 
 def of(cif: CallInterface, flags: int) -> inspect.Signature:
-    """Return the parameters of a callable of one entry, with hints."""
+    """Return the signature of a callable with one entry, including hints."""
     positional = inspect.Parameter.POSITIONAL_ONLY
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     encoding = cif.policies.encoding
@@ -125,8 +125,8 @@ def of(cif: CallInterface, flags: int) -> inspect.Signature:
 def common(each: list[inspect.Signature]) -> inspect.Signature:
     """Return the common signature of several entries.
 
-    If all have the same number of parameters, equal names and hints are kept. Otherwise it has any
-    number of parameters.
+    If all entries have the same number of parameters, equal names and hints are kept. Otherwise the
+    common signature accepts any number of arguments.
     """
     first = [*each[0].parameters.values()] if each else []
     if not each or any([len(one.parameters) != len(first) for one in each]):

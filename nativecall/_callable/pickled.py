@@ -1,8 +1,8 @@
 """Pickling of native callables: how another process recreates the same function.
 
-Addresses are meaningless there. A function is pickled by library and symbol, by the object it was
-created from, or by its name in a module. Other functions are refused, with a hint. Native code is
-never pickled: the other process links or generates its own.
+Addresses are meaningless in another process. A function is pickled by library and symbol, by the
+object it was created from, or by its name in a module. Other functions are refused, with a hint.
+Native code is never pickled: the other process links or generates its own.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _WAY_OUT = (
 
 
 def recipe(callable: Foreign, kind: Kind) -> Recipe:
-    """Return how another process recreates a callable, of the class `kind`.
+    """Return how another process recreates a callable of class `kind`.
 
     Raises
     ------
     TypeError
-        If it cannot; the message says why, and what can be pickled.
+        If it cannot be recreated; the message says why, and what can be pickled.
     """
     try:
         return _made_of(callable, kind)
@@ -93,7 +93,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     if pickled is not None:
         made = pickled(*how)
     elif (entry := _entry_of(owner)) is not None:
-        # Wrapped with other options, or from a foreign callable that we created.
+        # The owner was wrapped with other options, or is a foreign callable that we created.
         if foreign.holds_entry(entry, address):
             made = wrapped, (kind, entry, *how)
     elif owner is not None:
@@ -106,7 +106,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
 
 
 def _entry_of(owner: object) -> Foreign:
-    """Return the native callable that an owner is, or behind a foreign callable of ours."""
+    """Return an owner that is a native callable, or the callable behind our foreign callable."""
     found = foreign.native(owner)
     return foreign.own_entry(owner) if found is None else found
 
@@ -115,13 +115,13 @@ def _entry_of(owner: object) -> Foreign:
 
 
 def by_name(callable: object) -> Recipe | None:
-    """Return the recipe for a callable that is a module's attribute; None for others."""
+    """Return the recipe for a callable that is a module's attribute, or None."""
     place = _place(callable)
     return None if place is None else (imported, place)
 
 
 def _place(obj: object) -> tuple[str, str] | None:
-    """Return the module and attribute that hold an object; None if there is none.
+    """Return the names of the module and the attribute that hold an object, or None.
 
     Names in ``__main__`` are often rebound, so only the object's own name counts there. Under
     cloudpickle, no name in ``__main__`` counts, since the other process may run another program.
@@ -143,7 +143,7 @@ def _place(obj: object) -> tuple[str, str] | None:
 
 
 def lookup(module: str, qualname: str) -> object:
-    """Return what an imported module has under a name; None otherwise."""
+    """Return the object with a qualified name in an imported module, or None."""
     found: Foreign = sys.modules.get(module)
     for part in qualname.split("."):
         found = getattr(found, part, None)
@@ -153,8 +153,8 @@ def lookup(module: str, qualname: str) -> object:
 def takes_code_along() -> bool:
     """Return whether cloudpickle is pickling, as in loky and Dask.
 
-    It pickles functions by value if they have no importable name. It is Python code, so its frames
-    are on the stack.
+    cloudpickle pickles functions by value if they have no importable name. It is Python code, so
+    the frames of cloudpickle are on the stack.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -4,8 +4,8 @@
 while two things are unchanged: every included file, and the directories where a new file could
 shadow an include (searched.py). Otherwise the headers go through the preprocessor and the parser.
 The table's `skipped` gives the reason for each declaration that cannot be used. If a file may have
-changed during the read, nothing is cached. Texts of declarations can be read the same way, without
-a compiler.
+changed during the read, nothing is cached. `read` also accepts texts of declarations, which need no
+compiler.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int, int] | None
 
-#: Nanoseconds by which a file's timestamp may precede the change: one tick of the kernel's clock.
+#: Nanoseconds by which a file's timestamp may precede its last change: a tick of the kernel's
+#: clock.
 _TICK = 10_000_000
 
 
@@ -80,7 +81,7 @@ def read(
     skip : bool
         Whether to skip declarations that cannot be used, instead of raising an error.
     names : TypeNames, optional
-        Other types that a text may use.
+        Types that a text may use without declaring them.
     """
     command: list[str] | None = None
     missing = None
@@ -102,7 +103,7 @@ def read(
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
             made_of = marshal.dumps((stamps, digest, _shared(table)))
-            for one in {key, of_any}:  # the second one is found without a compiler
+            for one in {key, of_any}:  # `of_any` is found without a compiler
                 _cache.shared().put(one, made_of)
     else:
         stamps, digest, table = found
@@ -112,7 +113,7 @@ def read(
 
 
 def _shared(table: Table) -> dict[str, Foreign]:
-    """Return a table in its cached form: equal parts of function rows become one object."""
+    """Return a table in its cached form: equal parts of function rows share one object."""
     parts: dict[object, object] = {}
     rows: dict[str, Foreign] = {
         name: (*[parts.setdefault(part, part) for part in row[:-1]], row[-1])
@@ -122,7 +123,7 @@ def _shared(table: Table) -> dict[str, Foreign]:
 
 
 def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:
-    """Return the cache key of a table; without a compiler, that of any compiler's last table."""
+    """Return the cache key of a table; without `command`, the key of any compiler's last table."""
     whose = None if command is None else identity(command)
     told = repr(("headers", edition(), whose, wanted, strict, _place(wanted, command)))
     return _cache.hashed(told.encode(errors="backslashreplace")).digest()
@@ -189,10 +190,10 @@ def _read(
 def doc(file: str, line: int) -> str | None:
     """Return the comment for the declaration at a line of a header.
 
-    It is the comment directly before; a Doxygen comment may be followed by empty lines. Otherwise
-    it is a Doxygen comment directly after, such as ``/**< ... */``.
+    This is the comment directly before the declaration. Empty lines may follow a Doxygen comment.
+    Otherwise it is a Doxygen comment directly after the declaration, such as ``/**< ... */``.
 
-    Other comments have other subjects: the license, a section, the previous declaration.
+    Other comments describe something else: the license, a section, the previous declaration.
     """
     import re
 
@@ -222,7 +223,7 @@ _ABOUT_OTHERS = r"[@\\](?:file|\{|\}|name|\w*group)|copyright|licen[cs]e"
 def _comment_before(lines: list[str]) -> str:
     """Return the comment at the end of some lines, if any.
 
-    A comment that starts after a declaration belongs to that one.
+    A comment that starts on the line of a declaration belongs to that declaration.
     """
     import re
 

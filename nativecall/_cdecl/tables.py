@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def parser_of(source: CSource | Scanned, strict: bool, names: TypeNames | None = None) -> Parser:
-    """Return the parser of a source, with the types of `names` or the predefined ones."""
+    """Return a parser of a source that uses the types of `names`, or the predefined types."""
     if strict and isinstance(source, CSource):
         source.check_brackets()
     parser = Parser(source.tokens, strict)
@@ -58,7 +58,7 @@ def table(
     names: TypeNames | None = None,
     wanted: Wanted | None = None,
 ) -> Table:
-    """Return the table of a source's declarations; `wanted` are its headers."""
+    """Return the table of a source's declarations; `wanted` describes its headers."""
     parser = parser_of(source, strict, names)
     try:
         parser.read()
@@ -143,7 +143,7 @@ class _Tables:
         except SignatureError:
             if item.kind == "unusable" or node.kind not in ("array", "struct", "union"):
                 raise
-            self.variables[name] = VOIDPTR.named  # no C type here; cffi has one
+            self.variables[name] = VOIDPTR.named  # only cffi has a type for it
         if node.kind != "primitive":
             text = characters(node)
             if const and node.kind == "array" and item.cname in CHARACTERS:
@@ -213,7 +213,7 @@ class _Tables:
         }
 
     def _opaque(self) -> list[str]:
-        """Return the structs and unions of which only the name is known."""
+        """Return the structs and unions whose layout is unknown."""
         found = []
         for node in self.parser.tags.values():
             if isinstance(node, Record) and node.size is None:
@@ -228,8 +228,8 @@ class _Tables:
     def _bit_fields(self, record: Record) -> None:
         """Record the members that cffi's type of a struct lacks.
 
-        These are bit-fields that no integer within the struct can hold, which only packed structs
-        have.
+        These are bit-fields that no integer within the struct can hold. Only packed structs have
+        them.
         """
         for one in record.fields or ():
             if one.width is not None and one.name and unit_of(one, record.size or 0) is None:

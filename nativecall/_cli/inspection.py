@@ -1,6 +1,7 @@
 """``nativecall inspect``: list what native code and `nativecall.wrap` find in an object.
 
-It calls nothing. A consumer is listed as accepting an entry if its function object can be made.
+It calls nothing. A consumer is listed as accepting an entry if the entry can be converted to the
+consumer's function object.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def _entries(native: NativeCallable) -> list[dict[str, Foreign]]:
 
 
 def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
-    """Return the consumers that accept a callable's only entry, and why others do not."""
+    """Return the consumers that accept a callable's only entry, and why the others do not."""
     accepted = ["Python", "C"]
     refused: dict[str, str] = {}
     for name, (library, make) in _CONSUMERS.items():
@@ -118,7 +119,7 @@ def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
 
 
 def _inside(obj: object) -> tuple[int | None, list[Row]]:
-    """Return the address in a foreign object, None if it has none, and what is known."""
+    """Return the address in a foreign object (or None), and rows that describe the object."""
     if isinstance(obj, int):
         is_address = 0 < obj < 2 ** (8 * _lib.ffi.sizeof("void *"))
         origin = _lib.address_origin(obj) if is_address and not isinstance(obj, bool) else None
@@ -170,7 +171,7 @@ def _show(
     inside: list[Row],
     found: bool,
 ) -> int:
-    """Show what `wrap` made of an object, or its error, and the object's contents."""
+    """Show what `wrap` returned for an object, or the error, and the object's contents."""
     output = Output()
     is_own = made is not None and made is foreign.native(obj)
     what = f"a {_type_name(type(obj))}"

@@ -1,6 +1,6 @@
 """Find the object of a command-line argument, ``MODULE:NAME`` or ``MODULE``.
 
-Modules in the current directory are found, as with ``python -m``. A module may also be given as its
+Modules in the current directory are found, as with ``python -m``. A module may also be given by its
 file, ``path/to/module.py``. An unknown name raises a CommandError that lists close matches.
 """
 
@@ -75,7 +75,7 @@ def imported(name: str) -> ModuleType:
 
 
 def _named(place: str, path: str) -> tuple[str, str]:
-    """Return the directory to import a file from, above its packages, and its name there."""
+    """Return the directory above a file's packages, and the module's name from there."""
     if os.path.isdir(path):
         raise CommandError(f"{place!r} is a folder; name a module")
     if not os.path.exists(path):
@@ -106,9 +106,10 @@ def _like(name: str, holder: object) -> str:
 
 
 def functions(found: Library) -> dict[str, NativeCallable]:
-    """Return a library's own declared functions, without those of included headers.
+    """Return the declared functions that a library itself defines.
 
-    If the library's own cannot be determined (the process, or declarations alone), return all.
+    If these cannot be determined (for the process, or for declarations alone), return all declared
+    functions.
     """
     declarations = found.declarations
     assert declarations is not None

@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     _Require = Callable[[ir.Value], None]
 
 _WORD: Final = 8  # bytes of a pointer on all supported platforms
-#: Offsets in the core's objects that code reads, and in its table `nc_symbols` of the functions
-#: that code calls.
+#: Offsets of the fields that generated code reads in the core's objects. `_PLACES` has the offsets
+#: of the functions that it calls, in the core's table `nc_symbols`.
 _LAYOUT: Final = _ext.code_layout()
 _PLACES: Final = {name: index * _WORD for index, name in enumerate(_ext.code_symbols())}
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _VOID: Final = ir.VoidType()
-# A loop is a few instructions around a call. If they cross a 32-byte boundary, processors fetch
-# them slower: by a fifth of the time for a function that only adds.
+# A loop is a few instructions around a call. If these cross a 32-byte boundary, processors fetch
+# them more slowly: the loop of a function that only adds takes a fifth longer.
 _ALIGNED: Final = """
 !32 = distinct !{!32, !33}
 !33 = !{!"llvm.loop.align", i32 32}
@@ -87,7 +87,8 @@ def loop(
     name : str
         The symbol of the loop.
     callee : str, optional
-        The symbol of the function for the linker. Without it, its address is in `data`.
+        The symbol by which the linker finds the function. By default, the loop reads the function's
+        address from `data`.
     module : llvmlite.ir.Module, optional
         The module to write to; a new one by default.
     """
@@ -102,13 +103,14 @@ class _Slot:
     size: int
     value: ir.Value | None = None
     memory: ir.Value | None = None
-    is_copied: bool = False  # whether the call itself copies it
+    is_copied: bool = False  # whether the call itself copies the object
 
 
 class _Code(ABC):
     """Writes the code of one conversion into a function."""
 
-    #: The function to call; the object with the address of the core's symbols, and its offset.
+    #: The function to call; the object that holds the address of `nc_symbols`; the offset of that
+    #: address in the object.
     target: ir.Value
     data: ir.Value
     symbols: int
@@ -162,7 +164,7 @@ class _Code(ABC):
         return self.builder.call(abi.Callee(pointer, function), values)
 
     def require(self, step: int, word: Callable[[], ir.Value], condition: ir.Value) -> None:
-        """Go on if the condition holds, the likely case; otherwise fail the step with a word."""
+        """Go on if the condition holds, as is likely; otherwise fail the step with `word()`."""
         failing = self.leave() if self.is_silent(step) else self.block()
         self.go_on(condition, failing)
         if not self.is_silent(step):
@@ -211,7 +213,10 @@ class _Code(ABC):
             self.lay(FRAME, self.made.inner.result)
 
     def lay(self, base: int, passing: Passing, given: ir.Value | None = None) -> ir.Value:
-        """Create the slots of a value, `given` or new; return its memory, if it is in pieces."""
+        """Create the slots of a value, `given` or a new value.
+
+        Return its memory if the value is passed in pieces.
+        """
         slots = self.slots[base]
         if passing.how == "stack":
             slots[passing.places[0]] = _Slot(passing.ctype.size, memory=given, is_copied=True)
@@ -351,7 +356,8 @@ class _Code(ABC):
     def shares(self, to: At, size: int) -> bool:
         """Return whether the copy of an object can be skipped.
 
-        It can if the call copies the object, and no op before writes through a pointer.
+        It can be skipped if the call copies the object, and no op before the call writes through a
+        pointer.
         """
         if to.base & ops.POINTER or any([one.to.base & ops.POINTER for one in self.before]):
             return False
@@ -422,7 +428,7 @@ class _Code(ABC):
         self.put(op.to, made)
 
     def require_no_escape(self, require: _Require, made: ir.Value, value: ir.Value) -> None:
-        """Fail if a finite value became an infinity; the common path makes one comparison."""
+        """Fail if a finite value became an infinity; the common path only tests the result."""
         builder = self.builder
         rare, usual = self.block(), self.block()
         builder.cbranch(self.infinite(made), rare, usual).set_weights([1, 1000])
@@ -437,13 +443,14 @@ class _Code(ABC):
         Fractions inside the range pass; the comparison after the conversion refuses them.
         """
         low, high = integer_range(whole)
-        # The bounds are zero or powers of two, so they are exact in any float that reaches them.
+        # The bounds are zero or powers of two, so any float type whose range includes them
+        # represents them exactly.
         least = self.builder.fcmp_ordered(">=", value, self.number(float(low), value.type))
         greatest = self.builder.fcmp_ordered("<", value, self.number(float(high + 1), value.type))
         require(self.builder.and_(least, greatest))
 
     def by_core(self, op: Op) -> None:
-        """Convert a number by the core: one larger than a register, or a half."""
+        """Call the core to convert a number that is larger than a register, or a half."""
         source, target = [_INT(ord(letter(one))) for one in op.types]
         bits = self.reserve(_WORD)
         values = source, self.address(op.source), target, self.address(op.to)
@@ -509,20 +516,20 @@ class _Thunk(_Code):
 
     def perform(self, op: Op) -> None:
         if op.to.base == BLOCK and not self.has_result:
-            # Only the result is written to the block, after all arguments are read: on 64-bit ARM
-            # both use the same registers.
+            # Only the result is written to the block, after all arguments were read. On 64-bit ARM,
+            # arguments and results use the same registers.
             self.lay_result()
         super().perform(op)
 
     def give(self) -> None:
-        """Write the return of the result in the block."""
+        """Write the code that returns the result from the block."""
         result, value = self.made.outer.result, None
         if result.how == "value":
             value = self.read(At(BLOCK, result.places[0]), abi.value_type(result.ctype))
         self.outer.emit_return(self.builder, self.memory, value)
 
     def give_nothing(self) -> None:
-        """Write the return of the sentinel for a failed call."""
+        """Write the code that returns the sentinel of a failed call."""
         self.slots[BLOCK] = {}
         self.lay_result()
         self.run(self.made.failed)
@@ -537,7 +544,7 @@ class _Thunk(_Code):
             values.append(self.read(At(BLOCK, made.told), POINTER))
         if self.failed is None:
             self.failed = self.write_failed(values)
-        # A tail call, so that the common path needs no frame for it.
+        # This is a tail call, so that the common path needs no frame for the call.
         value = self.builder.call(self.failed, values, tail="tail")
         if isinstance(value.type, ir.VoidType):
             self.builder.ret_void()
@@ -550,7 +557,7 @@ class _Thunk(_Code):
         returned = self.function.function_type.return_type
         type = ir.FunctionType(returned, [value.type for value in values])
         function = ir.Function(self.module, type, "failed")
-        # Weak, otherwise LLVM propagates its constant result and drops the tail call.
+        # If it were not weak, LLVM would propagate its constant result and drop the tail call.
         function.linkage = "weak"
         function.attributes.add("noinline")
         function.attributes.add("cold")
@@ -621,7 +628,7 @@ class _Loop(_Code):
         builder.ret_void()
 
     def elements(self, count: ir.Value, strides: list[ir.Value]) -> None:
-        """Write the loop over all elements, which leaves to the end of the function."""
+        """Write the loop over all elements. It exits to the end of the function."""
         builder = self.builder
         before = builder.block
         begin = self.block()

@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 def native_object(
     pointer: Foreign, cls: type = _ext.NativeObject, *, owned: bool = False
 ) -> Foreign:
-    """Return the native object at an address, an ``NcObject *`` in native code.
+    """Return the native object at an address, which is an ``NcObject *`` in native code.
 
     Parameters
     ----------
     pointer : cffi ``void *`` or int
         The address of a live object: other code must hold a reference, or `owned` must be true.
-        One word of memory before the address is read to check that it is an object.
+        To check that it is an object, this reads one word of memory before the address.
     cls : type
         The class of the object, or a base class.
     owned : bool
         Whether the pointer carries a native reference, as for a new object. That reference is
-        released; the Python object replaces it.
+        released, since the Python object replaces it.
 
     Returns
     -------
     NativeObject
-        The object itself; if Python has it already, the same one.
+        The object itself. If Python already has a reference to it, this is the same Python object.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def native_object(
 
 
 def _address(pointer: Foreign) -> int:
-    """Return the address of a ``void *`` or an int; refuse typed pointers, which are no objects."""
+    """Return the address of a ``void *`` or an int; refuse pointers of other types."""
     ffi = _lib.ffi
     address = pointer
     if isinstance(pointer, ffi.CData) and ffi.typeof(pointer).cname == "void *":

@@ -45,7 +45,7 @@ _ADDRESS = parse_type("N")
 def describe(
     name: str, bases: tuple[Foreign, ...], space: dict[str, Foreign]
 ) -> tuple[int, int, tuple[FieldRow, ...], tuple[MethodRow, ...]] | None:
-    """Read a class body; return the size and alignment of its fields, the fields, the methods.
+    """Read a class body; return the size and alignment of its fields, the fields and the methods.
 
     Declarations are removed from the namespace; Python functions stay in it.
     """
@@ -163,7 +163,7 @@ def _type_of(code: str, who: str, offset: int) -> CType:
 
 
 def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Foreign:
-    """Return the class of a reference: None for any, ``...`` for the one being created.
+    """Return the class of a reference: None for any class, ``...`` for the class being created.
 
     A name is looked up in the scope of the class statement and the enclosing scopes, as in Python.
     If a scope created several classes of that name, as a function called twice does, the last one
@@ -180,7 +180,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         near = _latest.get((module, f"{scope}.{of}" if scope else of))
         if near is not None:
             return near
-    known = [one() for one in _published.valuerefs()]  # a copy, as other threads may add some
+    known = [one() for one in _published.valuerefs()]  # a copy, since other threads may add classes
     every = [_ext.NativeObject, *[cls for cls in known if cls is not None]]
     found = [cls for cls in every if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
@@ -217,7 +217,7 @@ def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
 
 
 def _method(cls: str, name: str, value: Foreign, known: str | None) -> Method:
-    """Return a declared method; a Python function that overrides a native method becomes one."""
+    """Return a method's declaration, also for a Python function that overrides a native method."""
     if isinstance(value, Method):
         return value
     if known == "":
@@ -264,8 +264,8 @@ def _native(
 def _in_place(text: str, known: str | None) -> str:
     """Return the signature under which native code looks up a method.
 
-    It is the base's signature if only self differs: the row of the class records whether self is
-    the object or its fields.
+    If only self differs from the base's signature, return the base's. The row in the class's table
+    records whether self is the object or its fields.
     """
     if known and _with_address(parse(text)).text == _with_address(parse(known)).text:
         return known

@@ -1,9 +1,9 @@
-"""Conversion plans: how a function of one C signature calls one of another, as plain values.
+"""Conversion plans: how a function of one C signature calls a function of another, as plain values.
 
 A `Plan` describes each argument of the function as a `Node`. It lists the checks before and after
-the call, the destination of results, and the error conventions of both sides. It is immutable,
-without native code or addresses. `rules` creates plans. conversion.py translates them for the core
-and generated code. `messages` creates the exception for a failed step.
+the call, the destination of results, and the error conventions of both sides. It is immutable, and
+contains no native code or addresses. `rules` creates plans. conversion.py translates them for the
+core and generated code. `messages` creates the exception for a failed step.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Load(namedtuple("Load", ["pointer", "offset", "type"])):
 class Convert(namedtuple("Convert", ["value", "type", "step", "exact"], defaults=(False,))):
     """A number converted to another type.
 
-    `step` is the step that fails if the conversion does, -1 if it cannot fail. An integer result
-    must equal its source. So must a floating-point result if `exact`; otherwise it may be rounded,
-    but not to an infinity.
+    `step` is the step that fails if the conversion fails, or -1 if it cannot fail. An integer
+    result must equal its source. With `exact`, a floating-point result must also equal its source;
+    otherwise it may be rounded, but not to an infinity.
     """
 
     __slots__ = ()
@@ -101,7 +101,7 @@ class OutValue(_Node):
 
 
 class ErrorOut(_Node):
-    """The last argument: a pointer to a fresh int, 0, where the function reports failure."""
+    """The last argument: a pointer to a fresh zero int where the function reports failure."""
 
 
 Node = (
@@ -117,10 +117,10 @@ class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], 
     """A check that may fail in a call, for messages."""
 
     __slots__ = ()
-    kind: str  # "value", "null" or "count"; "failure" of the function itself
+    kind: str  # "value", "null" or "count"; "failure" if the function itself fails
     subject: str  # the subject of the message; {} stands for the function's name
     source: CType  # type of the refused value
-    target: CType  # type it should convert to
+    target: CType  # type that it should convert to
     count: int  # required number of items, for "count"
 
 
@@ -132,12 +132,12 @@ class Plan(
         defaults=((), (), -1, (), HEADER, False, False),
     )
 ):
-    """How a function of one signature calls one of another."""
+    """How a function of one signature calls a function of another."""
 
     __slots__ = ()
-    outer: Signature  # the wanted one
-    inner: Signature  # the function's own
-    arguments: tuple[Node, ...]  # the function's, including variadic ones
+    outer: Signature  # the wanted signature
+    inner: Signature  # the function's own signature
+    arguments: tuple[Node, ...]  # of the function, including variadic arguments
     result: Node | None
     before: Convention  # error convention of the function
     after: Convention  # error convention of the thunk
@@ -148,7 +148,7 @@ class Plan(
     tested: int  # the step for the function's own failure; -1 if that is not tested
     steps: tuple[Step, ...]
     size: int  # bytes of the Thunk
-    takes_gil: bool  # around the call
+    takes_gil: bool  # whether the thunk takes the GIL around the call
     settles: bool  # whether an exception left by the function is raised or reported
 
     def follows_call(self, step: int) -> bool:

@@ -96,7 +96,7 @@ class CType(Immutable):
     text : str
         Canonical text, the type's identity.
     named : str
-        The same with the names of fields.
+        Canonical text with the names of fields.
     size, alignment : int
         In bytes, as an argument, a result or a field on this platform; 0 and 1 for `void`.
     """
@@ -131,7 +131,7 @@ class CType(Immutable):
         return hash(self.text)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Owners of the types that pointers name belong to this process, so drop their numbers.
+        # Numbers of the owners of pointer targets are valid only in this process, so drop them.
         parts = [part.partition(":") for part in self.named.split("<")]
         names = [last if head.isdigit() else head + colon + last for head, colon, last in parts]
         return self._read, ("<".join(names),)
@@ -143,7 +143,7 @@ class CType(Immutable):
         return self.text
 
     def c_declaration(self, name: str = "") -> str:
-        """Return the type in C, or a declaration of `name` with it, for display.
+        """Return the type in C, or a declaration of `name` with this type, for display.
 
         Examples
         --------
@@ -157,7 +157,7 @@ class CType(Immutable):
         """Return a declaration of `declarator` with the type.
 
         `spell` names all types except pointers, arrays and functions.
-        `c_declaration` calls this with names for people; other readers of C may need others.
+        `c_declaration` uses names for people; other readers of C may need different names.
         """
         raise TypeError(f"{type(self).__name__} is not a C type by itself")
 
@@ -198,7 +198,7 @@ def known(named: str) -> CType | None:
 
 
 def check_length(text: int, named: int) -> None:
-    """Raise for a type with texts that are too long, even if only partly computed.
+    """Raise if the texts of a type would be too long; the lengths may be partial sums.
 
     Types share their parts, so a few lines can describe a text of any length. Constructors call
     this before they write the text.
@@ -236,15 +236,15 @@ class Scalar(Plain):
     code : str
         Canonical code, the same as `text`.
     signed : bool
-        Whether it can be negative; false for `bool`.
+        Whether values can be negative; false for `bool`.
     digits : int
-        Bits of the largest integer up to which all integers are exact, without the sign.
+        The number of bits, without the sign, up to which all integers are exact.
     exponent : int
-        The least power of two beyond all its values.
+        The exponent of the least power of two beyond all values.
     greatest : str
         The largest value of a float.
     native : bool
-        Whether C computes with it; the core converts numbers of other types.
+        Whether C can compute with numbers of the type; the core converts other numbers.
     letter : str
         The core's code: a single letter, also for complex types.
     """
@@ -269,7 +269,7 @@ def join(base: str, declarator: str) -> str:
     return base + declarator if not declarator or base.endswith("*") else f"{base} {declarator}"
 
 
-# Positions where kinds of types are not allowed: the reason, and what to write instead.
+# For each position, the kinds of types that are not allowed, why, and what to write instead.
 _NO_VOID = ("'v' is the result of a function that returns nothing", "a pointer to void is 'P'")
 _VIEW_ELSEWHERE = "it stands for an argument of a function and nothing else"
 _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
@@ -310,7 +310,7 @@ _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
 def admit(ctype: CType, place: str) -> None:
     """Raise for a type that is not allowed at `place`, a key of `_REFUSALS`.
 
-    "array" and "view" are the places of their elements.
+    "array" and "view" mean an element of an array or a view.
     """
     if not isinstance(ctype, CType):
         raise TypeError(f"a {place} must be a CType (got {type(ctype).__name__})")
@@ -337,7 +337,7 @@ def _char() -> Scalar:
 
 
 SCALARS: Final = _scalars()
-#: The item of an array of C's `char`, which is text; equal to the platform's integer.
+#: C's `char`, whose arrays are text. It equals the platform's integer type of the same sign.
 CHAR: Final = _char()
 VOID: Final = intern(Plain, "void", "v", "v", 0, 0, 1, c_name="void")
 VOIDPTR: Final = intern(Plain, "voidptr", "P", "P", 0, c_name="void *")
@@ -361,7 +361,7 @@ def scalar(code: str) -> Scalar:
 
 
 def integer(size: int, signed: bool) -> Scalar:
-    """Return the integer of 1, 2, 4 or 8 bytes."""
+    """Return the integer type of 1, 2, 4 or 8 bytes."""
     code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
     return SCALARS[code if signed else code.upper()]
 

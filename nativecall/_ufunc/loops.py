@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from .._ext import Foreign, Thunk, ThunkSpec
     from .._values.calloptions import Policies
 
-#: Signatures of a loop: without `data`, with it as a number, and also with the core's symbols.
+#: Signatures of a loop: without `data`; with `data` as a number; with `data` and the address of the
+#: core's symbols.
 _BOUND = "v:&&c&n&n"
 _WHOLE = f"{_BOUND}N"
 _SETTLED = f"{_WHOLE}N"
@@ -66,7 +67,7 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
     address, data : int
         The address of the C function, and its last argument.
     kept : object
-        Keeps these valid.
+        Keeps both addresses valid.
     """
 
     __slots__ = ()
@@ -106,7 +107,7 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
 
 
 def loops(ufunc: numpy.ufunc) -> list[Loop]:
-    """Return the loops in a ufunc's struct that C code can call, in their order there.
+    """Return the loops in a ufunc's struct that C code can call, in the order of the struct.
 
     Raises
     ------
@@ -184,12 +185,12 @@ def _why_none(ufunc: numpy.ufunc) -> str:
 def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
     """Return the first loop of a ufunc for each signature of numbers.
 
-    Loops of dates and times are left out: their 64-bit counts would be taken for plain integers.
+    Loops of dates and times are left out, since their 64-bit counts would be mistaken for integers.
 
     Raises
     ------
     SignatureError
-        If there are none.
+        If there are no such loops.
     """
     found: dict[Signature, Loop] = {}
     if ufunc.signature is None:
@@ -206,7 +207,7 @@ def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
 
 
 def entry(ufunc: numpy.ufunc, signature: Signature) -> NativeCallable:
-    """Return the scalar entry of a signature; raise SignatureError if no loop has it."""
+    """Return the scalar entry with this signature; raise SignatureError if no loop has it."""
     known = scalars(ufunc)
     loop = known.get(signature)
     if loop is None:
@@ -261,7 +262,7 @@ _specs: Fifo[tuple[str, int], ThunkSpec] = Fifo()
 
 
 def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None) -> NativeCallable:
-    """Return a thunk of a loop, for one element of these operands or for the loop as it is."""
+    """Return a thunk of a loop: for one element of `operands`, or for the whole loop if None."""
     key = signature.text, loop.ufunc.nin
     spec = _specs.get(key)
     if spec is None:
@@ -290,13 +291,13 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
 
 
 def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> nodes.Plan:
-    """Plan the call of a loop: for one element of these operands, or as it is."""
+    """Plan the call of a loop: for one element of `operands`, or for the whole loop if None."""
     whole = parse(_WHOLE)
     given = [nodes.Argument(index, arg) for index, arg in enumerate(signature.args)]
     arguments: list[nodes.Node] = [*given]
     result: nodes.Node | None = None
     if operands is not None:
-        # Strides of a contiguous array, for which loops have fast paths.
+        # Pass the strides of contiguous arrays, for which loops have fast paths.
         at: list[nodes.Node] = [nodes.Memory((one,), one.type) for one in given[:inputs]]
         at += given[inputs:]
         if signature.result.kind != "void":

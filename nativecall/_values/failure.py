@@ -1,4 +1,4 @@
-"""Error conventions: how a C function reports failure, and which exception that raises.
+"""Error conventions: how a C function reports failure, and which exception is then raised.
 
 One table row defines each convention for calls, conversions and callbacks. The core defines the
 names and flags (csrc/call/failure.c).
@@ -41,12 +41,13 @@ class Convention(
     name : str
     shown_by : {"nothing", "exception", "result", "errno", "argument"}
         Where a failure shows: nowhere; in a set Python exception; in the result; in errno; or in
-        the int behind the last argument. The last two are 0 before the call and nonzero after a
-        failure.
+        the int behind the last argument. Both errno and that int are 0 before the call and nonzero
+        after a failure.
     needs : {"any", "integer", "pointer"}
         The required type of the result.
     relation, value : str and int
-        A result that compares so with the value shows a failure; 0 stands for NULL.
+        The call failed if ``result relation value``, such as ``result != 0``, is true. For
+        pointers, 0 stands for NULL.
     sentinel : int
         The integer or pointer that failing code returns.
     needs_gil : bool
@@ -82,7 +83,7 @@ class Convention(
 
     @property
     def is_status(self) -> bool:
-        """Whether the result is a mere status: the same after every success."""
+        """Whether the result is only a status, with the same value after every success."""
         return bool(self.relation == "!=")
 
     @property
@@ -176,7 +177,7 @@ def check_errors(signature: Signature, errors: str) -> None:
 
 
 def raise_failure(name: str, flags: int, result: object, code: int) -> None:
-    """Raise the exception for a call of `name` that returned `result`, with a code beside it."""
+    """Raise the exception, if any, for a call of `name` that returned `result` and `code`."""
     error = convention(flags).failure(name, result, code)
     try:
         if error is not None:

@@ -1,8 +1,8 @@
 """Fortran's calling convention: hidden lengths of text arguments, and symbol names.
 
 Fortran compilers pass the length of each ``character`` argument by value as `size_t`, after all
-other arguments and in the same order. Calls from Python do not pass these lengths, calls from C do.
-`lengths` finds them in a signature.
+other arguments and in the same order. Calls from Python do not pass these lengths, but calls from C
+do. `lengths` finds them in a signature.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _is_text(arg: CType) -> bool:
 
 
 def lengths(signature: Signature) -> tuple[int, ...]:
-    """Return the text arguments whose lengths are the last arguments; none without lengths.
+    """Return the indices of the text arguments if their lengths are the last arguments, or ().
 
     Examples
     --------
@@ -44,12 +44,12 @@ def texts(signature: Signature) -> int:
 
 
 def with_lengths(signature: Signature) -> Signature:
-    """Return the signature with the lengths of its texts, unless it already has them."""
+    """Append the lengths of a signature's texts, unless the signature already has them."""
     return signature if lengths(signature) else _extended(signature)
 
 
 def with_wide_lengths(signature: Signature) -> Signature:
-    """Return the same as `with_lengths`, but count only integers of `size_t`'s size as lengths."""
+    """Do the same as `with_lengths`, but accept only integers of `size_t`'s size as lengths."""
     last = signature.args[len(signature.args) - len(lengths(signature)) :]
     has = last and all([arg.size == _SIZE.size for arg in last])
     return signature if has else _extended(signature)

@@ -24,7 +24,7 @@ for name, file, inside in needed:
 def _folders() -> str:
     """Return the core's file, the kit's directory, and that of its C providers, one per line.
 
-    In an editable installation the last two differ.
+    In an editable installation, the two directories differ.
     """
     names = "nativecall._core", f"{__package__}._providers"
     found = [importlib.util.find_spec(name) for name in names]
@@ -32,7 +32,7 @@ def _folders() -> str:
     return "\n".join(dict.fromkeys([core, os.path.dirname(__file__), os.path.dirname(providers)]))
 
 
-#: The argument of such a process.
+#: The first argument of a child process.
 FOLDER = _folders()
 #: Time limit of a process, in seconds.
 LIMIT = 120
@@ -41,7 +41,7 @@ LIMIT = 120
 def run(module: str, place: str) -> tuple[str, str]:
     """Run `main(place)` of a kit module in a new process.
 
-    Return its failure, if any, and the last line that it printed.
+    Return the failure of the process, ``""`` if none, and the last line that it printed.
     """
     code = f"{LOAD}from nativecall_conformance import {module}\n{module}.main(sys.argv[2])\n"
     command = [sys.executable, "-c", code, FOLDER, place]

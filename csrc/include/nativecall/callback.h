@@ -120,7 +120,7 @@ typedef struct NcCallback {
     /* Private to this header. */
     intptr_t failed;          /* atomic: 0, or NC_FAILED_* */
     PyObject *raised;         /* the exception, if it is NC_FAILED_RAISED */
-    struct NcCallback *outer; /* the next outer one, for nc_callback_current() */
+    struct NcCallback *outer; /* the next outer callback, for nc_callback_current() */
     PyThreadState *finalizer; /* thread that prepared during shutdown; else NULL */
 } NcCallback;
 
@@ -131,7 +131,7 @@ typedef struct NcCallback {
 /* The function, cast to the C type of signature `matched`. */
 #define NC_CALLBACK_FUNCTION(callback, type) ((type)(callback)->function)
 
-/* One per thread and shared object. */
+/* The innermost nested callback; one variable per thread and shared object. */
 #if defined(NC_MSVC)
 static NC_THREAD_LOCAL NcCallback *nc_callback_innermost = NULL;
 #else
@@ -152,8 +152,8 @@ NC_STATIC_INLINE NcCallback *nc_callback_current(void)
     return nc_callback_innermost;
 }
 
-/* Record why the callback failed, unless a reason is recorded. Return whether this was the
- * first. */
+/* Record why the callback failed, unless an earlier reason is recorded. Return whether this reason
+ * was the first. */
 NC_STATIC_INLINE int nc_callback_fail(NcCallback *callback, intptr_t why)
 {
     return nc_exchange_ptr(&callback->failed, NULL, (void *)why);
@@ -179,7 +179,7 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
     call->error_number = errno;
     call->gil = PyGILState_LOCKED; /* silences a compiler warning */
     if (!holds) {
-        /* At shutdown only one thread may enter: it holds the GIL, or called prepare. */
+        /* At shutdown, a thread may enter only if it holds the GIL or called prepare. */
         if (NC_UNLIKELY(nc_is_finalizing()) &&
             ((thread = PyGILState_GetThisThreadState()) == NULL ||
              (thread != nc_thread_unchecked() && thread != callback->finalizer))) {
@@ -200,7 +200,7 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
     return 1;
 }
 
-/* Leave Python. Return 0, or -1 if the call raised: the exception is stored; return the
+/* Leave Python. Return 0, or -1 if the call raised. After -1, the exception is stored; return the
  * sentinel. */
 NC_STATIC int nc_callback_leave(NcCallbackCall *call)
 {
@@ -210,7 +210,7 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call)
         if (nc_callback_fail(callback, NC_FAILED_RAISED)) {
             callback->raised = nc_exception_take();
         } else {
-            PyErr_WriteUnraisable(call->callable); /* another thread's came first */
+            PyErr_WriteUnraisable(call->callable); /* another thread's exception came first */
         }
     }
     Py_DECREF(call->callable);
@@ -226,8 +226,8 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call)
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* Parse a declaration into a signature, once. The text is immortal, as the array is. Return 0, or
- * -1 with an exception. */
+/* Parse a declaration into a signature on first use. The signature's text is immortal, like the
+ * array. Return 0, or -1 with an exception. */
 NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
 {
     char *text = (char *)PyMem_Malloc(strlen(accepted->declaration) + 1);
@@ -247,7 +247,7 @@ NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
     return 0;
 }
 
-/* Return the flags that rule out an entry; `told`: an entry with NC_ERRORS_ARGUMENT. */
+/* Return the flags that rule out an entry. `told` is true for an entry with NC_ERRORS_ARGUMENT. */
 NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options, int told)
 {
     const unsigned checks =
@@ -380,15 +380,15 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *wh
     Py_DECREF(wanted);
 }
 
-/* Nested callbacks form a linked stack in their callers' frames. Each caller pops its own with
- * nc_callback_release, which GCC 12 and later do not see. */
+/* Nested callbacks form a linked stack in their callers' frames. Each caller pops its callback with
+ * nc_callback_release, but GCC 12 and later do not see that. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdangling-pointer"
 #endif
 
-/* Prepare to call obj with one of the accepted signatures (at least one). Return 0, after which the
- * callback must be released, or -1 with an exception, after which it need not be. GIL required. */
+/* Prepare to call obj with one of the accepted signatures (at least one). Return 0, or -1 with an
+ * exception. After 0, you must release the callback. GIL required. */
 NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
                                   NcCallbackSignature *accepted, size_t count, unsigned options)
 {
@@ -435,8 +435,8 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
 /* ---- release --------------------------------------------------------------------------------- */
 
 /* Release a prepared callback after the C code has finished. Return 0, or -1 with an exception that
- * the callback raised or that was already set. If there are both, the latter goes to
- * sys.unraisablehook. GIL required. A second release does nothing. */
+ * the callback raised or that was already set. If both exist, the exception that was already set
+ * goes to sys.unraisablehook. GIL required. A second release does nothing. */
 NC_STATIC int nc_callback_release(NcCallback *callback)
 {
     PyObject *object = callback->object;

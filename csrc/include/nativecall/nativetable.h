@@ -24,10 +24,10 @@
  *             need no lock. A reader may see a new entry or function in one table before the other.
  *
  * Errors:     NC_E_NOMEM, NC_E_RANGE, NC_E_FORMAT, NC_E_TOOLONG; the tables are then unchanged.
- * Memory:     in each format, the superseded tables together are smaller than the one in use. After
- *             NC_E_NOMEM a packed table may stay allocated for the next entry.
+ * Memory:     in each format, the superseded tables together are smaller than the table in use.
+ *             After NC_E_NOMEM a packed table may stay allocated for the next entry.
  * Ownership:  the NcNativeTable owns the tables. Signatures are immortal. The object must keep
- *             alive whatever its functions use, including functions that were replaced.
+ *             alive whatever its functions use, also for functions that were replaced.
  * Source:     SEP 201, "Native dispatch table", both approaches. */
 #ifndef NATIVECALL_NATIVETABLE_H
 #define NATIVECALL_NATIVETABLE_H
@@ -54,13 +54,14 @@ NC_STATIC_INLINE void nc_nativetable_init(NcNativeTable *table)
     nc_packedtable_init(&table->packed);
 }
 
-/* Return the bytes of the tables in use. */
+/* Return the size of the tables in use, in bytes. */
 NC_STATIC_INLINE size_t nc_nativetable_live_bytes(const NcNativeTable *table)
 {
     return nc_growth_live_bytes(&table->calls.growth) + nc_growth_live_bytes(&table->packed.growth);
 }
 
-/* Return the bytes of superseded tables; less than nc_nativetable_live_bytes, if there are any. */
+/* Return the size of the superseded tables, in bytes. If there are any, it is less than
+ * nc_nativetable_live_bytes. */
 NC_STATIC_INLINE size_t nc_nativetable_retired_bytes(const NcNativeTable *table)
 {
     return table->calls.growth.retired_bytes + table->packed.growth.retired_bytes;
@@ -90,8 +91,9 @@ NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signat
     return nc_packedtable_append(&table->packed, flagged, count, function);
 }
 
-/* The same, given only the interned signature, which must be canonical (NC_E_FORMAT, NC_E_TOOLONG).
- * A signature may be added again with other flags; readers take the first match. */
+/* Append an entry to both tables, given only the interned signature. Return NC_E_FORMAT or
+ * NC_E_TOOLONG if the signature is not canonical or too long. A signature may be added again with
+ * other flags; readers take the first match. */
 NC_STATIC int nc_nativetable_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                                  void *function)
 {
@@ -121,7 +123,7 @@ NC_STATIC int nc_nativetable_replace(NcNativeTable *table, size_t position, void
     return status == NC_OK ? nc_packedtable_replace(&table->packed, position, function) : status;
 }
 
-/* Free all tables and remove all entries. No reader may be left. */
+/* Free all tables and remove all entries. No thread may still read the tables. */
 NC_STATIC void nc_nativetable_clear(NcNativeTable *table)
 {
     nc_calltable_clear(&table->calls);

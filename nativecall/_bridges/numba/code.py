@@ -37,7 +37,7 @@ _number = itertools.count()  # symbol names are global to the process
 def enclose(
     owner: object, compiled: NumbaObject, name: str, signature: Signature, errors: str
 ) -> tuple[int, NumbaObject]:
-    """Compile the C function around a compiled function, in a Numba library of its own.
+    """Compile the C function around a compiled function, in a separate Numba library.
 
     Return its address and the library. Reports of exceptions show `owner`.
     """
@@ -83,7 +83,7 @@ class _Writer(Values):
         )
 
         def fail(raised: Callable[[NumbaObject], None]) -> None:
-            """Emit what C gets without a result; `raised` emits the raising of the exception."""
+            """Emit the exit of a failed call; `raised` emits code that raises the exception."""
             self.keep_exception(raised, owner)
             if self.errors.hidden:
                 builder.store(ir.IntType(32)(1), self.passed[-1], align=4)
@@ -110,9 +110,9 @@ class _Writer(Values):
         self.lowering.emit_return(self.builder, self.memory, value)
 
     def arguments(self, kinds: tuple[NumbaObject, ...]) -> list[ir.Value]:
-        """Return the arguments of the jitted function from those that C passes.
+        """Convert the arguments that C passes to the arguments of the jitted function.
 
-        Omitted ones have their defaults and get nothing; `*args` becomes a tuple.
+        C passes nothing for omitted arguments, which have their defaults. `*args` becomes a tuple.
         """
         args = self.errors.passed(self.signature.args)
         rest = iter(zip(args, self.passed, strict=False))
@@ -132,7 +132,7 @@ class _Writer(Values):
         return found
 
     def keep_exception(self, raised: Callable[[NumbaObject], None], owner: object) -> None:
-        """Raise what `raised` emits, unless an earlier exception is pending."""
+        """Emit code that raises the exception of `raised` unless one is already pending."""
         builder = self.builder
         python = self.context.get_python_api(builder)
         state = python.gil_ensure()
@@ -149,7 +149,7 @@ class _Writer(Values):
         python.gil_release(state)
 
     def sentinel(self) -> ir.Value:
-        """Return what C gets when the function raises."""
+        """Return the value that C gets when the function raises."""
         ctype, memory = self.signature.result, self.memory
         if ctype.kind == "void":
             return None

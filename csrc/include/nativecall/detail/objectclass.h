@@ -33,11 +33,11 @@
 
 NC_C_BEGIN
 
-/* The key of the row with a type's NcClass (data.pointer). */
+/* The key of the row whose data.pointer is a type's NcClass. */
 #define NC_SLOT_NATIVECLASS_ID ((uintptr_t)0x04000201)
 
-/* The head of an object. Before the object, in this order: the fields of its classes, this head,
- * four words for CPython. */
+/* The head of an object. The memory before an object holds, in this order: the fields of its
+ * classes, this head, and four words for CPython. */
 typedef struct {
     size_t count;              /* atomic: native references; ALIVE counts as one */
     const struct NcClass *cls; /* never changes */
@@ -45,8 +45,8 @@ typedef struct {
 } NcObjectHead;
 
 /* CPython uses up to four words before an object of a class with a __dict__ or weak references
- * (PyGC_Head, managed dict). Every class reserves them, so that fields do not move if a class
- * statement adds these. */
+ * (PyGC_Head, managed dict). Every class reserves these words, so that fields do not move if a
+ * class statement adds a __dict__ or weak references. */
 #define NC_OBJECT_PYTHON_WORDS (4 * sizeof(void *))
 #define NC_OBJECT_HEAD (NC_OBJECT_PYTHON_WORDS + sizeof(NcObjectHead))
 #define NC_OBJECT_ALIGN ((size_t)16) /* malloc's; no field may need more */
@@ -60,7 +60,8 @@ enum {
     NC_CLASS_FAILED = 32   /* creating its Python class failed; cannot be instantiated */
 };
 
-/* Bytes of fields that a new object zeroes without a loop; at most the size of the head. */
+/* A new object zeroes up to this many bytes of fields without a loop; at most the size of the
+ * head. */
 #define NC_CLASS_FEW (4 * sizeof(void *))
 
 /* The offset of a class's fields in objects of another class. */
@@ -96,8 +97,8 @@ typedef struct NcClass {
     /* own: without inherited members */
     size_t fields_size;            /* bytes, zero in a new object */
     size_t fields_align;           /* a power of two, at most NC_OBJECT_ALIGN */
-    void (*create)(void *fields);  /* or NULL: called for each new object, bases first, if zero
-                                   * bytes are no valid value. Runs without the GIL, must not
+    void (*create)(void *fields);  /* or NULL if zero bytes are a valid value. Called for each
+                                   * new object, bases first. Runs without the GIL, must not
                                    * fail */
     void (*destroy)(void *fields); /* or NULL: called once, before references are released, in the
                                     * thread that drops the last reference. Runs without the GIL,
@@ -109,8 +110,8 @@ typedef struct NcClass {
     size_t method_count;
     /* set by nc_class_make */
     uint32_t flags;           /* NC_CLASS_* */
-    uint32_t lasting;         /* immortal, so objects need no reference to it. Not a flag, because
-                               * only this changes; access with the GIL */
+    uint32_t lasting;         /* immortal, so objects need no reference to it. Not one of the
+                               * flags, which never change; access with the GIL */
     size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
     size_t after;             /* bytes from the object on, known to CPython */
     intptr_t offset;          /* of its own fields in its own objects */
@@ -169,9 +170,9 @@ NC_STATIC size_t nc_parts_find(const NcPart *parts, size_t count, const NcClass 
 /* The maximum size of all fields of an MRO: slot tables store 32-bit offsets. */
 #define NC_CLASS_MOST ((size_t)INT32_MAX / 2)
 
-/* Lay out the fields of each part. The first base's keep their offsets. The others are placed
- * below, from the last part to the first, so that the class's own fields come last. NC_E_RANGE:
- * more than NC_CLASS_MOST bytes, or an invalid alignment. */
+/* Lay out the fields of each part. The fields of the first base keep their offsets. The other
+ * fields are placed below, from the last part to the first, so that the class's own fields come
+ * last. Return NC_E_RANGE for more than NC_CLASS_MOST bytes, or for an invalid alignment. */
 NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProblem *problem)
 {
     int fits = (cls->fields_align & (cls->fields_align - 1)) == 0 &&
@@ -217,8 +218,8 @@ NC_STATIC int nc_key_names(const char *key, const char *name, size_t length)
     return strncmp(key, name, length) == 0 && key[length] == ' ';
 }
 
-/* Look up `name` in a class's own members, fields first. Return its number from 1 on, or 0. *key is
- * a method's key, or NULL for a field. */
+/* Look up `name` in a class's own members, fields first. Return the member's number, counted from
+ * 1, or 0 if not found. Set *key to a method's key, or to NULL for a field. */
 NC_STATIC size_t nc_class_defines(const NcClass *cls, const char *name, size_t length,
                                   const char **key)
 {
@@ -238,7 +239,7 @@ NC_STATIC size_t nc_class_defines(const NcClass *cls, const char *name, size_t l
     return 0;
 }
 
-/* Check that a name, member `number` of parts[which], has no other meaning there or in a later
+/* Check that the name of member `number` of parts[which] has no other meaning there or in a later
  * part. */
 NC_STATIC int nc_class_check_name(const NcClass *cls, size_t which, size_t number, const char *name,
                                   const char *key, NcClassProblem *problem)
@@ -283,7 +284,8 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
     return status;
 }
 
-/* Return the bytes of a field; 1 if only Python reads it, whatever its size. */
+/* Return the size of a reference field. Return 1 for any other field, since only Python reads
+ * it. */
 NC_STATIC size_t nc_field_size(const NcField *field)
 {
     return field->type == NULL ? sizeof(void *) : 1;
@@ -293,8 +295,8 @@ NC_STATIC size_t nc_field_size(const NcField *field)
     "class '%.200s': fields '%.100s' and '%.100s' lie over one another, and one of them is a "     \
     "reference, which needs its bytes alone"
 
-/* Return the first other field that shares one of `size` bytes of fields[which], if one of the two
- * is a reference; otherwise NULL. Fields of other types may be those of a union. */
+/* Return the first other field that overlaps the `size` bytes of fields[which], if one of the two
+ * is a reference; otherwise NULL. Fields without references may overlap, as in a union. */
 NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, size_t size)
 {
     const NcField *field = &cls->fields[which];
@@ -311,7 +313,7 @@ NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, s
 }
 
 /* Check that all fields lie within the class's fields, and that no field overlaps a reference.
- * Python checks the types and sizes of fields that only it reads. */
+ * Python code checks the types and sizes of all other fields. */
 NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 {
     size_t i;
@@ -339,7 +341,8 @@ NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Return the first definition of a method from part `from` on, with its part in *which, or NULL. */
+/* Return the first definition of a method in part `from` or a later part, or NULL. Store the index
+ * of the part in *which. */
 NC_STATIC const NcMethod *nc_class_defined(const NcClass *cls, size_t from, const char *key,
                                            size_t *which)
 {
@@ -414,8 +417,8 @@ NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
         }
     }
     for (i = 0; i < count; i++) {
-        /* NULL data means an abstract method: no class is at address 0, and no field at offset
-         * 0. */
+        /* Only abstract methods have NULL data: no class is at address 0, and no fields are at
+         * offset 0. */
         cls->flags |= rows[i].data.pointer == NULL ? (uint32_t)NC_CLASS_ABSTRACT : 0;
     }
     status = nc_slottable_build(rows, count, &cls->slots, NULL);
@@ -423,8 +426,8 @@ NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
     return status;
 }
 
-/* Free the memory allocated by nc_class_make. The class can be built again. No object and no
- * derived class may be left. */
+/* Free the memory allocated by nc_class_make. The class can be built again. No object or derived
+ * class may still exist. */
 NC_STATIC void nc_class_clear(NcClass *cls)
 {
     nc_slottable_free(cls->slots);
@@ -502,10 +505,11 @@ NC_STATIC NcClass *nc_class_copy(const NcClass *own)
     return cls;
 }
 
-/* Build a class whose own members are filled in. Pass its first base, or NULL, and its MRO without
- * itself; all of these must be built. NC_E_RANGE: the alignment is invalid, the fields of the MRO
- * exceed NC_CLASS_MOST bytes, or a field lies outside the fields or overlaps a reference.
- * NC_E_DUPLICATE: a name is defined twice, or differently by two classes. NC_E_NOMEM. */
+/* Build a class whose own members are filled in. `first` is its first base or NULL, and `order` its
+ * MRO without the class itself; all of these must be built. NC_E_RANGE: the alignment is invalid,
+ * the fields of the MRO exceed NC_CLASS_MOST bytes, or a field lies outside the fields or overlaps
+ * a reference. NC_E_DUPLICATE: a name is defined twice, or differently by two classes.
+ * NC_E_NOMEM. */
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *const *order,
                             size_t count, NcClassProblem *problem)
 {

@@ -132,8 +132,8 @@ NC_STATIC_INLINE int nc_unbox_float(PyObject *result, float *out)
                                                           : status;
 }
 
-/* Store the bits of an integer from min to max; the type is signed if min is negative. Return 0, or
- * -1 with an exception. */
+/* Store the bits of an integer, which must be in the range from min to max. The C type is signed if
+ * min is negative. Return 0, or -1 with an exception. */
 NC_STATIC int nc_integer(PyObject *result, long long min, unsigned long long max, const char *name,
                          unsigned long long *out)
 {
@@ -261,7 +261,8 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_CODE_longdouble "g"
 #endif
 
-/* C type, storage type, whether a result is a value, code, box, unbox, whether passed to Python. */
+/* The columns: C type, storage type, whether a result is a value, type code, function that boxes,
+ * function that unboxes, whether an argument is passed to Python. */
 #define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_PYTHON_GETS
 
 #define NC_TYPE_double NC_TYPE(double, "d", PyFloat_FromDouble, nc_unbox_double)
@@ -311,7 +312,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_PICK(what, ...) NC_EXPAND(NC_PICK_##what##_(__VA_ARGS__, ~))
 #define NC_OF(what, word) NC_EXPAND(NC_PICK(what, NC_TYPE_##word))
 
-/* m(index, word) for each word, separated by s(): nothing or a comma. */
+/* Expand to m(index, word) for each word, separated by s(), which is nothing or a comma. */
 #define NC_EACH_1(m, s, a) m(0, a)
 #define NC_EACH_2(m, s, a, b) NC_EACH_1(m, s, a) s() m(1, b)
 #define NC_EACH_3(m, s, a, b, c) NC_EACH_2(m, s, a, b) s() m(2, c)
@@ -335,7 +336,8 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_GIVES_VALUE 1
 #define NC_GIVES_NOTHING 0
 
-/* Expand to text for an argument, but to none for `nothing`. MORE_ adds a leading comma. */
+/* Expand to `text` for an argument, and to no text for the word `nothing`. NC_MORE adds a leading
+ * comma. */
 #define NC_IF(word, text) NC_PASTE(NC_IF_, NC_OF(RESULT, word))(text)
 #define NC_IF_VALUE(text) text
 #define NC_IF_NOTHING(text)

@@ -4,8 +4,9 @@
  *             appended in place; otherwise a table twice as large is published.
  *
  * Layout:     the entries as consecutive words, terminated by a 0. NcPackedTable starts with the
- *             published pointer: embed it in the object, and use its offset as the objoffset of
- *             slot PYCUSTOMSLOT_PACKEDCALLABLE_ID. Without entries it points to a shared static 0.
+ *             published pointer. Embed the NcPackedTable in the object, and use its offset as the
+ *             objoffset of slot PYCUSTOMSLOT_PACKEDCALLABLE_ID. Without entries, the pointer points
+ *             to a shared static 0.
  *
  * Invariants: as for call tables, an entry's words never change or move within a table. The first
  *             entry is published with its table. growth.h manages the memory.
@@ -47,7 +48,7 @@ NC_STATIC int nc_packedtable_reserve(NcPackedTable *table, size_t count)
                : nc_growth_reserve(&table->growth, (count + 1) * sizeof(uint64_t));
 }
 
-/* Append an entry: packed words (nc_signature_pack) and a function, not NULL. */
+/* Append an entry of packed words (nc_signature_pack) and a function that is not NULL. */
 NC_STATIC int nc_packedtable_append(NcPackedTable *table, const uint64_t *words, size_t count,
                                     void *funcptr)
 {
@@ -84,7 +85,7 @@ NC_STATIC int nc_packedtable_replace(NcPackedTable *table, size_t position, void
     return NC_OK;
 }
 
-/* Free all tables and leave an empty one. No reader may be left. */
+/* Free all tables; the table is then empty. No thread may still read the tables. */
 NC_STATIC void nc_packedtable_clear(NcPackedTable *table)
 {
     nc_growth_free(&table->growth);
