@@ -1,7 +1,7 @@
 """Caches in memory: two bounded ones, and a weak-value dict.
 
-Guarantee: any thread may use one at any time. Threads that store at the same moment may each exceed
-the bound by one item.
+Guarantee: any thread may use a cache at any time. Threads that store at the same moment may each
+exceed the bound by one item.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Shared(dict["Key", "ref[Value]"]):
         return None if known is None else known()
 
     def share(self, key: Key, made: Value) -> Value:
-        """Return the value of a key, which another thread may have set, or else store `made`."""
+        """Store `made` unless the key already has a value; return the value now stored."""
 
         def forget(dead: ref[Value]) -> None:
             # If two threads do this at once, one of them finds nothing.

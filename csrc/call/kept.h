@@ -1,10 +1,10 @@
-/* csrc/call/kept.h: keeps functions that C stores beyond the call that passed them (`keep=`), and
- * handles that are passed with them as user data.
+/* csrc/call/kept.h: keeps functions alive that C stores beyond the call that passed them (`keep=`),
+ * and handles that are passed with them as user data.
  *
- * Rule. The kept object is the pointer that C got, with everything that it needs. Equal functions
- * of one C type have one pointer while they are kept, so C code can find a function in a list to
- * remove it. A dict keeps them: that of the process, of a library's file, or of one of the
- * arguments.
+ * Rule. The kept object is the pointer that C got, with everything that the pointer needs. Equal
+ * functions of one C type share one pointer while they are kept, so C code can find a function in a
+ * list to remove it. The pointers are kept in a dict of the process, of a library's file, or of one
+ * of the arguments.
  *
  * A function whose `__hash__` or `__eq__` raises an exception equals only itself.
  *
@@ -19,12 +19,13 @@
 int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *const *args,
                      Py_ssize_t index, void **address);
 
-/* The same in a given dict. `name` and `index` are as for nc_pin_value. */
+/* Like nc_keep_argument, but keeps the pointer in a given dict. `name` and `index` are as for
+ * nc_pin_value. */
 int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                PyObject *value, void **address);
 
-/* The dict of the library that an entry's owner belongs to: a symbol, a callable, or several of
- * them. A borrowed reference; NULL without an exception if there is none. */
+/* The dict of the library that an entry's owner belongs to. The owner is a symbol, a callable, or
+ * several of them. A borrowed reference; NULL without an exception if there is none. */
 PyObject *nc_library_kept(PyObject *owner);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "layout.h"
 
-/* The class of new callables: nativecall.NativeCallable once that is set, its base before. It lives
+/* The class of new callables: nativecall.NativeCallable, or its base class until that is set. Lives
  * as long as the process. */
 extern PyTypeObject *nc_callable_class;
 
@@ -20,7 +20,8 @@ PyObject *nc_callable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 void nc_callable_clear_tables(NcCallable *self);
 
 /* Keeps an owner alive as long as the callable, and moves it to the end of the owners; duplicates
- * are kept once. None is recorded only after other owners. -1 with an exception. */
+ * are kept once. None is recorded only if another owner was recorded before. -1 with an
+ * exception. */
 int nc_callable_own(NcCallable *self, PyObject *owner);
 /* Sets the name and doc of a new callable; either may be NULL. -1 with an exception. */
 int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc);
@@ -32,8 +33,8 @@ PyObject *nc_callable_owner(const NcCallable *self);
  * exception. */
 int nc_callable_move_tables(NcCallable *self);
 
-/* Adds an entry to both tables; points an entry to another function. -1 with an exception, after
- * which readers see the old tables. */
+/* nc_callable_append adds an entry to both tables. nc_callable_change points an entry to another
+ * function. They return -1 with an exception on failure; readers then see the old tables. */
 int nc_callable_append(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target);
 int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
 
@@ -41,7 +42,7 @@ int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
  * (nativecall/_callable/trace.py). Set once, before there are callables. */
 extern int nc_calls_traced;
 
-/* Adds the first entry to an empty callable, which makes it a single. -1 with an exception. */
+/* Adds the first entry to an empty callable. -1 with an exception. */
 int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                       PyObject *owner);
 
@@ -49,17 +50,18 @@ int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uint
 PyObject *nc_callable_make(NcCallInterface *cif, void *target, uintptr_t flags, PyObject *owner,
                            PyObject *name);
 
-/* Makes a callable of one entry that derives from another: an overload or a thunk of it. It takes
- * the other's doc, and its name if `name` is NULL. NULL with an exception. */
+/* Makes a callable of one entry that derives from `self`: an overload or a thunk. It gets the doc
+ * of `self` and, if `name` is NULL, the name of `self`. NULL with an exception. */
 PyObject *nc_callable_derive(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name);
 
-/* A new callable of a single's present entry. NULL with an exception. */
+/* A new callable with the present entry of a callable that has one entry. NULL with an
+ * exception. */
 PyObject *nc_callable_alone(NcCallable *single);
 
-/* Makes a callable derived from a native method take the same objects as its first argument, and
- * own their class. Takes over and returns `made`, which may be NULL; returns NULL with an exception
- * on failure. */
+/* Lets `made`, a callable derived from a native method, take the same objects as its first argument
+ * and own their class. Takes over and returns `made`, which may be NULL; returns NULL with an
+ * exception on failure. */
 PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made);
 
 /* Module functions, METH_FASTCALL. */

@@ -2,13 +2,14 @@
  * another library: `f.to_ctypes()`, `f.to_cffi()`, `f.to_capsule()` and `f.to_scipy()`.
  *
  * A foreign callable holds a callable of one entry: a copy of the entry at that time, which owns
- * what the entry points into. It does not refer to the original callable, unless objects of that
- * class may own more than a native callable does. So the callable can cache its foreign callables
- * without a reference cycle: one of each kind for each entry, and SciPy's for an overloaded one.
+ * the memory and code that the entry uses. It refers to the original callable only if that is of a
+ * subclass whose objects may own more; such foreign callables are not cached. All others are cached
+ * by the callable, which creates no reference cycle: one of each kind for each entry, and SciPy's
+ * for an overloaded callable.
  *
  * Guarantees. A cached foreign callable is returned only while the entries are unchanged, and while
- * it still holds its entry: a released cffi pointer, or a ctypes pointer whose types were set, does
- * not. The collector sees the contents of the cache, capsules included.
+ * it still holds its entry. A cffi pointer that was released no longer holds it. Nor does a ctypes
+ * pointer whose types were set. The collector sees the contents of the cache, capsules included.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_FOREIGN_H
@@ -34,7 +35,8 @@ PyObject *nc_foreign_parameter(PyObject *callable, void *closure);
 
 extern const char nc_doc_to_ctypes[], nc_doc_to_cffi[], nc_doc_to_capsule[], nc_doc_to_scipy[];
 
-/* _alone(signature), METH_O: a new callable of the present entry; for None, of the only one. */
+/* _alone(signature), METH_O: a new callable of the entry that now has this signature; for None, of
+ * the only entry. */
 PyObject *nc_foreign_entry(PyObject *callable, PyObject *signature);
 
 /* Empties the cache when the entries or the hook change. May run arbitrary Python code. */

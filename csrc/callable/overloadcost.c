@@ -25,7 +25,7 @@ static char scalar_kind(char code)
     return part != code ? 'c' : kinds[nc_scalar_layout(code, &size, &alignment)];
 }
 
-/* The width of a floating-point type, or of a complex type's parts, in steps. */
+/* The width of a floating-point type, or of a complex type's parts, in steps of NC_FLOATS. */
 static int float_width(char code)
 {
 #define STEPS(letter, name, type, held, digits, exponent, greatest, steps, ...)                    \
@@ -59,7 +59,7 @@ static int match_number(char wanted, PyObject *value)
         return -1;
     }
     if (steps > 0 && wanted_kind != 'i') {
-        /* The widest ordinary member of the kind is preferred: double, then long double, float. */
+        /* The order of preference is double, then long double, then float. */
         int narrow = wanted == 'd' || wanted == 'Z' ? 0 : wanted == 'g' || wanted == 'Y' ? 1 : 2;
         int loses = narrow == 2 || (found == 'g' && wanted != 'Y');
         return steps * NC_COST_KIND + narrow + (loses ? NC_COST_NARROW : 0);

@@ -1,10 +1,11 @@
 /* csrc/callable/overloadcost.h: the cost of an argument in overload resolution. An exact type costs
- * nothing, a safe promotion (integer to float, narrow to wide) little, and a narrower type that the
- * value may still fit more. An array costs most if the type refuses its strides or its read-only
- * memory. The `match` hook adds up the costs of a struct's fields.
+ * nothing. A safe promotion (integer to float, narrow to wide) costs little. A narrower type, which
+ * the value may still fit, costs more. An array costs most if the type refuses its strides or its
+ * read-only memory. The `match` hook adds up the costs of a struct's fields.
  *
- * Guarantees. Nothing is converted. The user code that may run is __index__ of integers and the
- * hook's queries. The error of a refused buffer is cleared; a failed hook's propagates.
+ * Guarantees. Nothing is converted. User code runs only in __index__ of integers, and if the hook
+ * queries an object. If an object refuses to export a buffer, the exception is cleared. If the hook
+ * fails, its exception propagates.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_OVERLOADCOST_H
@@ -12,7 +13,7 @@
 
 #include "layout.h"
 
-/* Costs, by how much of the value's own type is preserved. A larger promotion costs more. */
+/* Costs: the less of the value's own type is preserved, the higher the cost. */
 enum {
     NC_COST_EXACT = 0,
     NC_COST_WIDER = 1,       /* same kind, wider or as wide */

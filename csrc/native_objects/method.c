@@ -1,6 +1,6 @@
 /* csrc/native_objects/method.c: the descriptor of a native method. A call from Python becomes a
- * call of the native callable. Its trampoline reads the address of the object, or of its class's
- * fields. `p.f()` allocates no bound method.
+ * call of the native callable. The callable's trampoline passes the address of the object, or of
+ * the fields of the method's class. `p.f()` allocates no bound method.
  *
  * Threads: everything here needs the GIL. */
 #include "platform/functions.h"
@@ -14,7 +14,7 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyTypeObject *type;   /* the class that defines the method */
-    const NcClass *cls;   /* of `type`, which keeps it */
+    const NcClass *cls;   /* the native class of `type`, which keeps it alive */
     NcCallable *callable; /* NULL: abstract */
     PyObject *name;
     PyObject *signature; /* text */
@@ -70,8 +70,8 @@ static PyObject *method_get(PyObject *descriptor, PyObject *object, PyObject *ty
     return object == NULL ? Py_NewRef(descriptor) : PyMethod_New(descriptor, object);
 }
 
-/* Binds a callable to the method: its first argument may be an object of the class. -1 with an
- * exception. */
+/* Binds a callable to the method, so that its first argument may be an object of the class. -1 with
+ * an exception. */
 static int bind_callable(Method *self, PyObject *given, int takes_fields)
 {
     if (given == Py_None) {
@@ -97,8 +97,8 @@ static int bind_callable(Method *self, PyObject *given, int takes_fields)
     return 0;
 }
 
-/* Method(class, name, callable, takes_fields, signature, doc): a method that calls a callable of
- * one entry; None for an abstract method. */
+/* Method(class, name, callable, takes_fields, signature, doc): a method. `callable` has one entry,
+ * or is None for an abstract method. */
 static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *cls;

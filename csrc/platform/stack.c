@@ -21,12 +21,12 @@ NC_STACK_STORAGE NcStackRoom nc_stack_room;
  * them. */
 static NC_THREAD_LOCAL struct {
     int known;
-    uintptr_t low; /* the margin above the lowest address */
+    uintptr_t low; /* the lowest address plus the margin */
     uintptr_t high;
 } bounds;
 
-/* Sets the lowest address of the stack and the first one above it; both are 0 if the system does
- * not report them. */
+/* Sets *low to the lowest address of the stack, and *high to the first address above the stack.
+ * Both are 0 if the system does not report them. */
 static void ask(uintptr_t *low, uintptr_t *high)
 {
     *low = *high = 0;
@@ -49,7 +49,7 @@ static void ask(uintptr_t *low, uintptr_t *high)
     }
     if (pthread_attr_getstack(&attributes, &address, &size) == 0 &&
         pthread_attr_getguardsize(&attributes, &guard) == 0 && guard < size) {
-        *low = (uintptr_t)address + guard; /* glibc counts it as part of the stack */
+        *low = (uintptr_t)address + guard; /* glibc counts the guard as part of the stack */
         *high = (uintptr_t)address + size;
     }
     pthread_attr_destroy(&attributes);
@@ -71,7 +71,7 @@ static size_t left_above(uintptr_t here)
     if (here - bounds.low < bounds.high - bounds.low) {
         return (size_t)(here - bounds.low);
     }
-    /* In the margin below, or on another stack. */
+    /* `here` is in the margin, or on another stack. */
     return bounds.low - here < 2 * MOST_MARGIN ? 0 : SIZE_MAX;
 }
 
@@ -79,7 +79,7 @@ size_t nc_stack_left(void)
 {
     uintptr_t here = NC_STACK_HERE;
     if (!bounds.known || left_above(here) == 0) {
-        find_bounds(); /* also again: the main thread's stack limit may have been raised */
+        find_bounds(); /* if none is left: the main thread's limit may have been raised since */
     }
     return left_above(here);
 }

@@ -26,7 +26,7 @@ int nc_buffer_holds_objects(const Py_buffer *buffer);
 int nc_may_be_masked(const PyTypeObject *type);
 
 /* Store the lengths of a buffer's dimensions, then its strides in bytes, in 2 * ndim words. If the
- * buffer has no strides (ctypes never has), it is contiguous. */
+ * buffer has no strides (those of ctypes never have any), it is contiguous. */
 void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents);
 
 /* Return the function that exports a type's own memory, ignoring __buffer__ methods of Python

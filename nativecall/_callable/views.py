@@ -1,4 +1,4 @@
-"""Pickling of the built-in views of native callables.
+"""Pickle the built-in views of native callables.
 
 The core imports this module before it creates the first view (csrc/callable/builtinview.c).
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def _reduced(function: BuiltinFunctionType) -> Foreign:
     """Pickle a view as the attribute `builtin` of its callable, other functions as usual.
 
-    The usual way would look up the view's name in its callable.
+    By default, pickle would look up the view's name in its callable.
     """
     viewed = _ext.viewed(function)
     return function.__reduce__() if viewed is None else (getattr, (viewed, "builtin"))

@@ -1,4 +1,4 @@
-"""C tokens: words, basic types, integers and macros, comments and digraphs."""
+"""Split C text into tokens, remove comments and digraphs, and read basic types and integers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Unexpanded(str):
 Integer = tuple[int, int, bool]  # a value, the bits of its type, whether the type is signed
 
 
-#: The codes of C's basic types, by their words as `basic_type` returns them.
+#: The codes of C's basic types, by the spelling that `basic_type` returns.
 CODES = {
     "_Bool": "?",
     "char": "c",
@@ -49,14 +49,14 @@ CODES = {
     "double _Complex": "Zd",
     "long double _Complex": "Zg",
 }
-#: The inverse; of two names, the longer one.
+#: The inverse of `CODES`; if a code has two names, the longer one.
 NAMES = {code: name for name, code in CODES.items()}
 BASIC = frozenset(("signed", *[word for name in ("void", *CODES) for word in name.split()]))
 TOKEN = (
     r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
     r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
 )
-# Text that translation phases 2 and 3 remove or replace, and text that hides it.
+# Text that translation phases 2 and 3 remove or replace, and literals, in which it stays.
 SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
 _LEXICAL = (
     r'"(?:\\.|[^"\\\n])*"'
@@ -68,7 +68,7 @@ DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
 
 def _spellings() -> dict[tuple[str, ...], str]:
-    """Return the usual spelling of each type by its sorted words; some are optional."""
+    """Return the usual spelling of each type, by each set of words that C allows for it, sorted."""
     found: dict[tuple[str, ...], str] = {("signed",): "int"}
     for name in ("void", *[one for one in CODES if one != "unsigned int"]):
         words = name.split()
@@ -101,7 +101,10 @@ def tokenizer() -> Callable[[str], list[str]]:
 
 
 def without_comments(text: str) -> str:
-    """Return a text without comments and digraphs; only continued lines change its length."""
+    """Return a text with comments and digraphs replaced, and continued lines joined.
+
+    Only the latter, and universal character names, change its length.
+    """
     import re
 
     def replaced(match: Match[str]) -> str:
@@ -159,7 +162,7 @@ def typed_integer(literal: str) -> Integer:
     suffix = literal[len(literal.rstrip("uUlL")) :] if literal[-1] in "uUlL" else ""
     digits = literal[: len(literal) - len(suffix)].lower()
     base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[0] == "0" else 10
-    if len(digits) > 100:  # Python refuses to parse thousands
+    if len(digits) > 100:  # Python refuses to parse thousands of digits
         raise OverflowError(f"integer {digits[:8]}… is too large")
     value = int(digits, base)
     suffix = suffix.lower()
@@ -173,6 +176,6 @@ def typed_integer(literal: str) -> Integer:
 
 
 def fit(value: int, bits: int, signed: bool) -> int:
-    """Return `value` truncated to an integer of so many bits."""
+    """Return `value` truncated to an integer of `bits` bits."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if signed and value >> (bits - 1) else value

@@ -2,9 +2,10 @@
 
 Exit status: 0 for success. 1 for a negative answer (a wrong value in the demo, an object with
 nothing native to inspect, an unused cache directory) or if standard output cannot be written. 2 if
-the command cannot run. 130 if it was interrupted. One line on stderr gives the reason. Each command
-is the function `run` of the module with its name, called with the command's options; that module
-imports what only this command needs.
+the command cannot run. 130 if it was interrupted. One line on stderr gives the reason.
+
+The function `run` of a module implements each command, and gets the command's options. The module
+imports the dependencies that only this command needs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: Queries of build systems: a place in the package, who looks there, and a file that it must have.
+#: Queries of build systems: a directory in the package, the tools that look there, and a file that
+#: must be in it.
 _FOLDERS = {
     "cmakedir": (
         os.path.join("share", "cmake", "nativecall"),
@@ -38,7 +40,7 @@ _FOLDERS = {
 
 
 def _folder(place: str, file: str) -> str:
-    """Return a directory of the package that contains what a build system looks for."""
+    """Return the directory `place` of the package; raise CommandError if `file` is not in it."""
     found = os.path.join(os.path.dirname(get_include()), place)
     if not os.path.exists(os.path.join(found, file)):
         raise CommandError(

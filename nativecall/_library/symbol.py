@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def opened(name: str | None, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
-    """Open the library of a linker name or a path; for None, all that the process has loaded."""
+    """Open a library by linker name or path; None stands for all libraries of the process."""
     return _lib.library_open(None, flags) if name is None else find(name, flags, folders)
 
 
@@ -33,7 +33,10 @@ def address(
     symbol: str,
     version: str | None = None,
 ) -> int:
-    """Return the address of a symbol or its version; a `SymbolError` lists close matches."""
+    """Return the address of a symbol, or of a version of it.
+
+    A missing symbol raises a SymbolError that lists close matches.
+    """
     found = 0
     if "\0" not in symbol and "\0" not in (version or ""):
         found = _lib.library_symbol(handle, symbol, version)
@@ -54,10 +57,11 @@ class Symbol(
 ):
     """Owner of a function found in a library.
 
-    It has the open library, the names, the file and line of a header that declares the function, or
-    None, and the symbol's version.
+    `handle` is the open library; `library` is its name or path, or None for the process. `name` and
+    `version` identify the symbol. `place` is the file and line of a header that declares the
+    function, or None.
 
-    Immutable, since the function's code exists as long as `handle` does.
+    Symbols are immutable, since the function's code stays loaded only as long as `handle` exists.
     """
 
     __slots__ = ()
@@ -74,7 +78,7 @@ class Symbol(
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
 
     def declaration(self, signature: Signature) -> str:
-        """Return the function's C declaration with a signature, and the header's comment on it."""
+        """Return the C declaration of the function with a signature, then the header's comment."""
         declared = signature.c_declaration(self.name)
         if self.place is None:
             return declared
@@ -84,19 +88,19 @@ class Symbol(
         return f"{declared}\n\n{comment}" if comment else declared
 
     def pickled(self, *how: Foreign) -> tuple[object, ...]:
-        """For `pickle`: return how another process finds the function."""
+        """For `pickle`: return a callable and arguments that find the function elsewhere."""
         if self.library is None and self.place is not None:
             raise TypeError(f"cannot pickle {how[1]!r}, which was compiled here; load it there")
         return restored(self.library, self.name, *how, self.version)
 
 
 def restored(library: str | None, symbol: str, *how: Foreign) -> tuple[object, ...]:
-    """For `pickle`: return a function by library and symbol, as its finder and the arguments."""
+    """For `pickle`: return the callable that finds a function by its symbol, and the arguments."""
     return _restore, (library, _by_name(library), symbol, *how)
 
 
 def _by_name(path: str | None) -> str | None:
-    """Return the name by which the loader finds a file; None if it was opened by its path.
+    """Return the name by which the loader finds a file; None if only its path finds the file.
 
     Another machine may have the file elsewhere.
     """

@@ -1,7 +1,7 @@
 """`lib.types` and `lib.ffi`: the types of a library by name, as cffi types, and their FFI.
 
-All libraries loaded with the same declarations share one set of types, so that a function of one
-accepts what a function of another returns. Everything is built on first use.
+All libraries loaded with the same declarations share one set of types. So a function of one library
+accepts values that a function of another library returns. Everything is built on first use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Owner:
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
-        #: Rows for allocating types, by the types and by the texts that were requested.
+        #: Data for allocating memory, by the requested types and texts.
         self.rows: Cache[object, Foreign] = Cache(1024)
         #: Conversions of values to pointers, by pointer type.
         self.slots: Cache[FFIType, Foreign] = Cache(1024)
@@ -84,14 +84,14 @@ class Owner:
         return found
 
     def alignment(self, text: str) -> int:
-        """Return the alignment of memory for a C type, or for a pointer type's target."""
+        """Return the alignment of a C type or, if it is a pointer type, of its target."""
         node: Foreign = self.names.node(text)
         return int((node.item if node.kind == "pointer" else node).alignment)
 
     def variable(self, name: str) -> tuple[FFIType, str] | None:
-        """Return cffi's type for a variable that is not a number, and the character type of text.
+        """Return cffi's type for a variable and, if the variable is text, its character type.
 
-        Return None for others, and if cffi has no such type.
+        Return None for numbers, for unknown names, and if cffi has no such type.
         """
         known = self._declarations
         row = None if known is None else known.declared.get(name)
@@ -113,18 +113,21 @@ class Owner:
         return found
 
     def node(self, name: str) -> Node | None:
-        """Return the node of a name."""
+        """Return the node of a name; None if there is none."""
         return self.names.find(name)
 
     def tag(self, name: str) -> str:
-        """Return the tag of a typedef's struct or union; other names unchanged."""
+        """Return the tag of a typedef's struct or union; return other names unchanged."""
         from .._cdecl.nodes import c_name_of
 
         node = self.names.find(name)
         return name if node is None else c_name_of(node.main or node) or name
 
     def signature(self, given: object) -> Signature:
-        """Return a signature in any spelling, in C with the declared types, or by a type's name."""
+        """Parse a signature in any spelling; C text may use the declared types.
+
+        The name of a function type is also accepted.
+        """
         from .._cdecl.spelling import is_c, is_ffi_type, parse
 
         if isinstance(given, str) and (given.isidentifier() or is_c(given)):
@@ -143,7 +146,7 @@ class Owner:
 
     @property
     def ffi(self) -> FFI:
-        """The FFI with the types."""
+        """The FFI that contains the types."""
         if self._ffi is None:
             from .._cdecl.cffitype import naming
             from .ffi import ffi_class
@@ -158,7 +161,7 @@ _owners: Fifo[object, Owner] = Fifo()
 
 
 def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Owner:
-    """Return the types of declarations, shared among equal ones and their restrictions."""
+    """Return the types of declarations; equal declarations and their restrictions share them."""
     whole = (None if declarations is None else declarations.key, base)
     found = _owners.get(whole)
     if found is None:
@@ -179,8 +182,8 @@ def ffi_type(node: Node) -> FFIType:
 class Types(Single):
     """The types of a library by name, as attributes and items.
 
-    They are structs, unions, enums, typedefs and function types. Each is a cffi type, which
-    `Library.ffi` knows: ``.fields``, ``.kind`` and so on describe it. Tags are found with and
+    They are structs, unions, enums, typedefs and function types. Each is a cffi type of
+    `Library.ffi`, with attributes such as ``.fields`` and ``.kind``. Tags are found with and
     without ``struct``, ``union`` or ``enum``. Iteration and `dir` list the names.
     """
 

@@ -1,12 +1,12 @@
 """NumPy's C interface to ufuncs: the struct `PyUFuncObject`, and the function that creates one.
 
-NumPy is used like C code compiled with its headers uses it. The functions come from the capsule
-`_UFUNC_API`, by their numbers in `__ufunc_api.h`; the struct is in `ufuncobject.h`. Both are fixed
-since NumPy 1.7; versions differ only in later fields of the struct.
+This module uses NumPy as C code does that was compiled with NumPy's headers. The functions come
+from the capsule `_UFUNC_API`, by their numbers in `__ufunc_api.h`; the struct is declared in
+`ufuncobject.h`. Both are fixed since NumPy 1.7; versions differ only in later fields of the struct.
 
-Guarantees: a ufunc is read only if its version of NumPy is known, and if fields of its struct agree
-with its Python attributes. Otherwise `Unknown` says why. The memory that a new ufunc points to
-lives as long as the ufunc.
+Guarantees: a ufunc is read only if the version of NumPy is known, and if fields of the ufunc's
+struct agree with its Python attributes. Otherwise `Unknown` is raised, with the reason. The memory
+that a new ufunc points to lives as long as the ufunc.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _take = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi
 
 
 class Unknown(TypeError):
-    """Raised for a ufunc of an unknown NumPy, or with an unexpected memory layout."""
+    """Raised for an unknown version of NumPy, or for a ufunc with an unexpected memory layout."""
 
 
 class _Fields(ctypes.Structure):
@@ -96,7 +96,7 @@ def table() -> Foreign:
     import numpy
 
     _require_known(numpy)
-    # numpy.core, until NumPy 2
+    # NumPy 1 calls the package numpy.core.
     package = "numpy._core" if "numpy._core" in sys.modules else "numpy.core"
     capsule = sys.modules[f"{package}._multiarray_umath"]._UFUNC_API
     return ctypes.cast(get_pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
@@ -117,7 +117,7 @@ def new(
     Parameters
     ----------
     functions, data : sequence of int
-        The address of each loop, and its last argument.
+        The address of each loop, and the last argument that NumPy passes to that loop.
     types : sequence of sequence of int
         NumPy's type numbers of each loop, inputs first.
     nin : int
@@ -125,8 +125,8 @@ def new(
     signature : str, optional
         For a generalised ufunc.
     keep : object
-        Keeps the memory behind these addresses alive, and lives as long as the ufunc. This function
-        sets its attribute `arrays`.
+        Owns the memory at these addresses, and lives as long as the ufunc. This function sets the
+        attribute `arrays` of the object.
     """
     import numpy
 
@@ -157,7 +157,7 @@ def new(
         0,
         None if signature is None else signature.encode(),
     )
-    _take(keep)  # leaks if the ufunc is refused below, as it may be called before it is freed
+    _take(keep)  # if the ufunc is refused below, `keep` leaks: code may call it until it is freed
     found = fields(made)
     where = ctypes.addressof(arrays[0]), ctypes.addressof(arrays[1])
     there = tuple(

@@ -1,7 +1,7 @@
-"""Rules, and how the rules of a role are run.
+"""Define the conformance rules of each role, and run them.
 
-A rule is a function of the thing under test. It returns if the thing conforms. It raises `Broken`,
-with what was found, if not, and `Absent` if the thing has nothing that the rule covers.
+A rule is a function that gets the thing under test. It returns if the thing conforms. Otherwise it
+raises `Broken`, with the finding. It raises `Absent` if the rule does not apply to the thing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Broken(Exception):
-    """Raised with what was found, if a rule is violated."""
+    """Raised with the finding if a rule is violated."""
 
 
 class Absent(Exception):
@@ -54,7 +54,8 @@ def rules_of(
 ) -> Callable[..., Callable[[Check], Check]]:
     """Return the decorator for the rules of a role: `@rule("document, heading", says)`.
 
-    A rule has the name of its function, which receives the thing under test, or the `part` of it.
+    A rule is named after its function. The function gets the thing under test or, with `part`, the
+    result of `part(thing)`.
     """
 
     def rule(where: str, says: str) -> Callable[[Check], Check]:
@@ -97,7 +98,7 @@ _rule = ""
 
 
 def about(what: str) -> None:
-    """Report what is being checked; if the process crashes, a message names it."""
+    """Report what is being checked, so that a message can name it if the process crashes."""
     if _report is not None:
         print(json.dumps({"rule": _rule, "about": what}), file=_report, flush=True)
 

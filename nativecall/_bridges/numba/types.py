@@ -1,4 +1,4 @@
-"""Numba types and C types, each converted to the other; and the supported Numba versions.
+"""Convert between Numba types and C types, and check the version of Numba.
 
 The bridge relies on Numba internals that have no public interface: how jitted functions are called,
 and how values are represented. These were checked for the versions named below. Other versions
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     # Numba is only partly typed, and differently in every version.
     NumbaType: TypeAlias = Foreign
-    NumbaObject: TypeAlias = Foreign  # a dispatcher, what it compiled, and the objects used for it
+    NumbaObject: TypeAlias = Foreign  # a dispatcher, its compiled code, or a part of the compiler
 
 #: The first and the last supported version of Numba.
 KNOWN = ((0, 62), (0, 68))
@@ -34,12 +34,12 @@ _checked: list[str] = []  # the version of this process, once it is known to be 
 
 
 def core(name: str) -> ModuleType:
-    """Return a module of Numba's; it is loaded if any Numba object exists."""
+    """Return a module of `numba.core`, which is loaded if any Numba object exists."""
     return sys.modules["numba.core." + name]
 
 
 def unknown_version() -> str | None:
-    """Return why this version of Numba is not used, None if it is supported."""
+    """Return why this version of Numba is not supported; None if it is."""
     text: str = sys.modules["numba"].__version__
     if text in _checked:
         return None
@@ -123,15 +123,16 @@ def numba_type(ctype: CType, const: bool = False) -> NumbaType:
                 part: Foreign = field.type
                 while part.kind == "array":
                     part = part.item
-                if part.kind != "pointer":  # a number to NumPy
+                if part.kind != "pointer":  # pointers are integers in the dtype
                     numba_type(part)
             return sys.modules["numba"].from_dtype(dtype_of(ctype))
     raise SignatureError(f"Numba has no type for {ctype.text!r} ({ctype.c_declaration()})")
 
 
 def passed(kinds: Iterable[NumbaType]) -> list[NumbaType]:
-    """Return the types that a call passes, from the types of a compiled instance: without defaults,
-    and with the contents of `*args`.
+    """Return the types that a call passes to a compiled instance.
+
+    Drop arguments that take their default, and replace `*args` by its items.
     """
     types = core("types")
     found: list[NumbaType] = []
@@ -197,7 +198,7 @@ def is_item(kind: NumbaType, ctype: CType) -> bool:
 
 
 def leads_to(ctype: CType, kind: NumbaType) -> bool:
-    """Return whether a pointer points to elements of a Numba type."""
+    """Return whether a pointer points to elements of a Numba type; other types always match."""
     if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
         return True
     return is_item(kind, getattr(ctype.pointee, "item", ctype.pointee))

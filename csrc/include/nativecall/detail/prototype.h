@@ -17,8 +17,8 @@ NC_C_BEGIN
 
 #define NC_PROTOTYPE_UNKNOWN '@'
 
-/* Return the code of a type with code `code` after one more word; 0 if the word cannot follow. The
- * groups of three are: the two codes, then the combined code. */
+/* Return the combined code of a type with code `code` and one more word; 0 if the word cannot
+ * follow. Each group of three letters holds the two codes, then the combined code. */
 NC_COLD char nc_prototype_both(char code, char word)
 {
     const char *group =
@@ -38,8 +38,8 @@ NC_COLD size_t nc_prototype_word(const char **at)
     return strspn(*at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 }
 
-/* Return the code of a word: 'Z' and 'z' are complex types, 'C' makes a float complex, '-' is
- * ignored. Return NC_PROTOTYPE_UNKNOWN for other words. */
+/* Return the code of a word: 'Z' and 'z' are complex types, 'C' turns a floating-point type into a
+ * complex type, '-' is ignored. Return NC_PROTOTYPE_UNKNOWN for other words. */
 NC_COLD char nc_prototype_code(const char *word, size_t length)
 {
     static const char known[] =
@@ -98,7 +98,7 @@ NC_COLD int nc_prototype_type(const char **at, char **out)
 }
 
 /* Write the canonical signature of a declaration. `out` needs strlen(text) + 1 bytes. Return NC_OK,
- * or NC_E_FORMAT if `text` is no function declaration or has unsupported types. */
+ * or NC_E_FORMAT if `text` is not a function declaration or has unsupported types. */
 NC_COLD int nc_prototype_signature(const char *text, char *out)
 {
     char *first;

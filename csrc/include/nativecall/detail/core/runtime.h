@@ -36,8 +36,8 @@ NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
     return status == 0 ? 0 : -1;
 }
 
-/* The same for a canonical signature (docs/abi/signatures.md). Call it when you receive an object,
- * not at import: your module may be imported before the first provider. */
+/* Like nc_key_intern, for a canonical signature (docs/abi/signatures.md). Call it when you receive
+ * an object, not at import: your module may be imported before the first provider. */
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
     return nc_key_intern(signature, strlen(signature), out);
