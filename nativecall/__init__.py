@@ -1,8 +1,8 @@
 """nativecall: one Python callable for every native function.
 
-A native callable carries a table of (signature, flags, C function pointer). Python calls it as
-fast as a built-in; C, Cython, Numba and SciPy find the pointer in about a nanosecond, without the
-GIL and without boxing, and call it directly.
+A native callable carries a table of (signature, flags, C function pointer). Python calls it as fast
+as a built-in; C, Cython, Numba and SciPy find the pointer in about a nanosecond, without the GIL,
+and call it directly, without boxing.
 
 >>> import nativecall as nc
 >>> cos = nc.load("m", "double cos(double);").cos

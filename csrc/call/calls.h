@@ -7,8 +7,8 @@
 
 #include "layout.h"
 
-/* The index of the argument with a name; -1 without an exception if there is none. Interned
- * strings, which keywords usually are, are compared by address. */
+/* Returns the index of the argument with a name; -1 without an exception if there is no such
+ * argument. Interned strings, which keywords usually are, are compared by address. */
 Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name);
 
 /* Puts keywords in order and calls the callable's vectorcall, or raises the error. */
@@ -27,7 +27,8 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *self, PyObject *none);
 int nc_is_single(PyObject *object);
 
 /* Asks a callable's hook for an entry, for arguments that no entry matches exactly. Returns a new
- * reference to a callable of one entry; NULL if the hook makes none, perhaps with an exception. */
+ * reference to a callable of one entry; NULL if the hook creates no entry, perhaps with an
+ * exception. */
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs);
 
 /* Calls with keywords, in the order that the callable's hook returns. Returns the result, or NULL

@@ -1,8 +1,8 @@
 /* csrc/call/invoke.h: nc_invoke, the one routine that calls C functions of any signature.
  *
- * It loads all argument registers from a block, copies the words behind these to the stack, calls
- * the function, and stores all result registers in the block. Each processor's abi_*.S documents
- * the layout of its block, as does the file of its ABI in nativecall/_plan/.
+ * The routine loads all argument registers from a block, copies the block's further words to the
+ * stack, calls the function, and stores all result registers in the block. Each processor's
+ * abi_*.S documents the layout of its block, as does the file of its ABI in nativecall/_plan/.
  *
  * The number of words is even, because the stack pointer must be a multiple of 16 at a call.
  *

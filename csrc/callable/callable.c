@@ -245,7 +245,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
 
 /* ---- introspection --------------------------------------------------------------------------- */
 
-/* (cif, address, flags) of a single, read at one moment; None for a callable without entries. */
+/* Returns (cif, address, flags) of a single, read at one moment, or None without entries. */
 static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -336,7 +336,7 @@ static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
                                       : PyTuple_New(0);
 }
 
-/* A field of NcMore by its offset; None for NULL. */
+/* Returns a field of NcMore by its offset; None if the field is NULL. */
 static PyObject *callable_get_more(PyObject *object, void *offset)
 {
     char *more = (char *)((NcCallable *)(void *)object)->more;
@@ -462,7 +462,7 @@ static const PyNativeCallableEntry *published_entry(const NcCallable *self, cons
 }
 
 /* The `find` of nativeapi.h: asks the specialize hook for an entry that is missing from the table.
- * Without the GIL, or in another interpreter, it only looks into the table. */
+ * Without the GIL, or in another interpreter, find_or_make only looks into the table. */
 static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *signature,
                                                  uintptr_t refuse)
 {

@@ -69,7 +69,7 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
         release_gil(call);
         return 0;
     }
-    Py_INCREF(self); /* before 3.12, taking an exception may run its class, which may free this */
+    Py_INCREF(self); /* before 3.12, taking an exception may run Python code that frees this */
     if (has_exception) {
         call->before = nc_exception_take();
         call->ending |= NC_PYCALLBACK_RESTORE;
@@ -287,8 +287,8 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
 /* ---- float reuse ----------------------------------------------------------------------------- */
 
 /* A float with one reference can be reused for another number, as CPython reuses tuples in zip and
- * enumerate. That is faster than freeing it and allocating another. In free-threaded builds a count
- * of one does not prove that the reference is unique. */
+ * enumerate. Reuse is faster than freeing the float and allocating another. In free-threaded builds
+ * a count of one does not prove that the reference is unique. */
 #if defined(Py_GIL_DISABLED)
 #define REUSES_FLOATS 0
 #else
@@ -360,7 +360,7 @@ static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_
         ->vectorcall(function, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
 
-/* Keeps alive what a result points into; takes the reference. */
+/* Keeps alive the object that a result points into; takes the reference. */
 static int keep_result(NcPyCallback *self, PyObject *kept)
 {
     int status = 0;
@@ -444,7 +444,7 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
         }
         status = -1;
         if (rest != NULL) {
-            /* In a tuple, so that it counts as one result of many. */
+            /* In a tuple, so that the list counts as one result of many. */
             PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
             status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
             Py_DECREF(rest);

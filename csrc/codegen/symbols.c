@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* code_layout(): {name: offset, size or other number}. */
+/* code_layout(): returns {name: number}, where a number is mostly an offset or a size. */
 PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return Py_BuildValue("{snsnsnsn}", "stub_context", (Py_ssize_t)offsetof(NcStubSlot, context),
@@ -20,9 +20,9 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
-/* The symbols of generated code: DATA(name, address) or FUNCTION(name). Code contains only their
- * indices. The code finds the addresses in a table through its context, because linking an object
- * file that needs no addresses takes half the time. */
+/* The symbols of generated code: DATA(name, address) or FUNCTION(name). Generated code contains
+ * only the indices of symbols. The code finds the addresses in a table through its context, because
+ * linking an object file that needs no addresses takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \

@@ -8,8 +8,8 @@
 
 #include "values/pointers.h"
 
-/* Fills the table `nc_symbols` (layout.h), before any object refers to it. Its first item is the
- * number of threads with an exception that a Python function left (nc_left_count). */
+/* Fills the table `nc_symbols` (layout.h), before any object refers to it. The first item of the
+ * table is the number of threads in which a Python function left an exception (nc_left_count). */
 void nc_symbols_ready(void);
 
 #endif

@@ -2,8 +2,8 @@
  * and for shared libraries. module.c exposes them to Python as objects.
  *
  * Rules: nothing here touches a Python object, because cffi releases the GIL around each call.
- * Functions return status codes and set no exceptions. Any thread may call them once the module is
- * loaded. */
+ * Functions return status codes and set no exceptions. Any thread may call these functions once the
+ * module is loaded. */
 #ifndef NC_CORE_H
 #define NC_CORE_H
 

@@ -18,7 +18,7 @@
 typedef struct {
     PyObject *wanted;     /* our type */
     PyTypeObject *class_; /* the object's class */
-    PyObject *foreign;    /* its cffi type; for ctypes, its class */
+    PyObject *foreign;    /* the object's cffi type; for ctypes, its class */
     PyObject *target;     /* the cffi type to convert to */
     uintptr_t mask;       /* address bits that must be 0; for ctypes, how the object is accepted */
     int may_end;          /* whether such objects may have been closed */

@@ -20,7 +20,7 @@ typedef struct {
     PyObject *owner;    /* kept alive, or NULL */
     PyObject *name;     /* str: the function's name; NULL if nothing is freed or closed */
     PyObject *function; /* frees or closes, or NULL */
-    PyObject *ended;    /* str: the function that freed or closed it; or NULL */
+    PyObject *ended;    /* str: the function that ended the pointer; or NULL */
 } NcDestructor;
 
 static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -235,7 +235,7 @@ PyObject *nc_owned(PyObject *value, PyObject *owns)
     return made;
 }
 
-/* ended_by(pointer): return the name of the function that freed or closed it, or None. */
+/* ended_by(pointer): return the name of the function that freed or closed a pointer, or None. */
 PyObject *nc_handle_ended(PyObject *Py_UNUSED(module), PyObject *pointer)
 {
     PyObject *name = nc_ended_by(pointer);

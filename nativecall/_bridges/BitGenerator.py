@@ -1,8 +1,8 @@
 """NumPy's bit generators: objects of `numpy.random`, and capsules named "BitGenerator".
 
 The capsule holds a struct of NumPy's C API (numpy/random/bitgen.h): the state, and functions that
-return the next 64-bit or 32-bit unsigned integer, the next double in [0, 1), and raw bits. Here
-these are functions without arguments, each bound to the state: ``d:``, ``Q:`` and ``I:``.
+return the next 64-bit or 32-bit unsigned integer, the next double in [0, 1), and raw bits. This
+module returns functions without arguments, each bound to the state: ``d:``, ``Q:`` and ``I:``.
 
 NumPy locks a generator while it uses the generator without the GIL. The functions returned here do
 not lock. Hold ``bit_generator.lock`` if another thread may use the same generator.
@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 
-# Word index of each function in the struct, by its type; word 0 is the state. `next_raw` is omitted
-# because it has the type of `next_uint64`.
+# Word index of each function in the struct, by its type; word 0 is the state. `next_raw` is
+# omitted, since `next_uint64` has the same type.
 _WORDS = {"d:P": 3, "Q:P": 1, "I:P": 2}
 
 

@@ -5,9 +5,9 @@ exported if they are declared in a .pxd or marked `api`. A `cpdef` function is a
 whose type belongs to a module such as ``_cython_3_2_4``. Each variant of a function with fused
 types has its own capsule: ``__pyx_fuse_1name`` and, since Cython 3.3, ``name[double]``.
 
-The module does not record whether a C function needs the GIL or sets exceptions. The .pxd beside it
-does (``noexcept nogil``); other Cython modules are compiled against that file. Without a .pxd,
-entries need the GIL, and calls from Python check for an exception.
+The module does not record whether a C function needs the GIL or sets exceptions. The .pxd file
+beside the module records both (``noexcept nogil``); other Cython modules are compiled against that
+file. Without a .pxd, entries need the GIL, and calls from Python check for an exception.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def _known(capsule: object) -> tuple[ModuleType, str] | None:
 
 
 def promised(capsule: object) -> tuple[int, bool, str | None]:
-    """Return how to call the function in a capsule: an entry's flags, whether these are only the
-    default assumption, and the function's name.
+    """Return how to call the function in a capsule: an entry's flags, whether the flags are only
+    the default assumption, and the function's name.
     """
     found = place(capsule)
     if found is None:
@@ -184,7 +184,7 @@ def _behind(obj: Foreign) -> tuple[ModuleType, str] | None:
 
 
 def function(obj: Foreign) -> Function | None:
-    """Return the C function of a `cpdef` function; None if it has several or none."""
+    """Return the C function of a `cpdef` function; None if there are several or none."""
     found = _behind(obj)
     if found is None:
         return None

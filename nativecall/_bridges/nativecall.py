@@ -1,4 +1,4 @@
-"""Records: struct values that calls return, passed where C takes a struct or a pointer to one."""
+"""Records, the struct values that calls return: pass them as a struct or a pointer to a struct."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Resolve an object that holds a C function to an entry: address, signature, flags and owner.
 
-`resolve` accepts every target of `wrap` and `add`, and checks it against the requested signature
-and the options. This module creates and changes nothing, so a failed call has no effect.
+`resolve` accepts every target of `wrap` and `add`, and checks the target against the requested
+signature and the options. This module creates and changes nothing, so a failed call has no effect.
 """
 
 from __future__ import annotations

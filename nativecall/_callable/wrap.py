@@ -56,8 +56,8 @@ def wrap(
         - a mapping from signatures to such targets, for overloads
         - a Cython module that exports C functions
     signature : str or Signature, optional
-        A code such as ``"d:d&f"``, a C declaration, or a signature in the style of NumPy or
-        CEP 1000. You may omit it if the target records its signature; a contradiction is refused.
+        A code such as ``"d:d&f"``, a C declaration, or a signature in the style of NumPy or CEP
+        1000. You may omit `signature` if the target records its own; a contradiction is refused.
         **You vouch for the address and the signature**: a wrong one crashes the process. For a
         module, pass the name of a function, whose fused variants become overloads; or a C
         declaration with the name, ``"double gamma(double)"``; or any signature, with the
@@ -91,22 +91,22 @@ def wrap(
         (``const wchar_t *`` and the like) need an encoding only in such Python functions.
     check : callable, optional
         Called with each result, this callable and the tuple of its arguments. The call from Python
-        returns what `check` returns, and raises its exceptions. Native callers do not run it.
+        returns what `check` returns, and raises its exceptions. Native callers do not run `check`.
     fortran : bool, optional
         Whether the function is a Fortran procedure, which takes everything by reference. Calls from
         Python may then pass a number for a pointer to a number. To get a value that the procedure
         writes, pass an array or a ctypes number. `order` defaults to ``"F"``. For ``char *`` you
         may pass a `str` (ASCII without `encoding`). The lengths of texts follow the arguments as
-        `size_t`, and calls from Python do not pass them. They are added to the signature if you
-        wrap an address or an f2py object without them.
+        `size_t`, and calls from Python do not pass them. These lengths are added to the signature
+        if you wrap an address or an f2py object without them.
     out : names or positions of arguments, or a mapping, optional
         Out-parameters: pointers through which the function writes results. Calls from Python omit
-        them and return what was written: alone, or in a tuple after the function's own result. That
-        result is dropped if it is void, or a status that ``errors="nonzero"`` checks. The memory is
-        zero before the call; to pass an initial value, map the argument to ``"inout"``. For an
-        array, map the argument to the number of items, or to the name of the argument that passes
-        this number; the result is then a NumPy array. Native callers, and callables from `bind` and
-        `convert`, pass all arguments.
+        these arguments and return the written values: alone, or in a tuple after the function's own
+        result. That result is dropped if it is void, or a status that ``errors="nonzero"`` checks.
+        The memory is zero before the call; to pass an initial value, map the argument to
+        ``"inout"``. For an array, map the argument to the number of items, or to the name of the
+        argument that passes this number; the result is then a NumPy array. Native callers, and
+        callables from `bind` and `convert`, pass all arguments.
     keep : str or int, optional
         How long C keeps Python functions passed as function pointers. ``"call"``, the default:
         during the call only. ``"library"``: while a `Library` or function of that file is alive.
@@ -122,7 +122,7 @@ def wrap(
     -------
     NativeCallable
         If no option is given, a native callable is returned itself. For a built-in view or a
-        registered object, this is the callable behind it.
+        registered object, the callable behind that object is returned.
 
     Raises
     ------

@@ -45,9 +45,9 @@ _COMPILER = "put the declarations into a header: with header= a C compiler reads
 class CSource:
     """A text of declarations: the original and its tokens.
 
-    It executes the directives for macros without parameters, conditions and packing. It ignores
-    ``#include`` and other pragmas. Anything that needs a real preprocessor raises an error. If the
-    declaration may be omitted, the error is recorded as a fault instead.
+    This class executes the directives for macros without parameters, conditions and packing. It
+    ignores ``#include`` and other pragmas. Anything that needs a real preprocessor raises an error.
+    If the declaration may be omitted, the error is recorded as a fault instead.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class CSource:
     def __init__(self, text: str, define: Iterable[tuple[str, str | None]] = ()) -> None:
         if not isinstance(text, str):
             raise TypeError(f"C declarations must be str (got {type(text).__name__})")
-        # A subclass may lie about its length and characters.
+        # A subclass of str may lie about its length and characters.
         self.text = text = str.__str__(text)
         self.macros: dict[str, Macro] = {}
         self._included: int | None = None  # position of the first #include
@@ -92,7 +92,7 @@ class CSource:
         return self._error(reason, self._start(token), hint)
 
     def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:
-        """Return a parser's error about the token that it names, or otherwise about `token`."""
+        """Return the error for a parser's exception, at its token, otherwise at `token`."""
         reason, at = fault(error, self.tokens, token)
         if at < len(self.tokens) and isinstance(self.tokens[at], Unexpanded):
             hint = _COMPILER
@@ -299,7 +299,7 @@ class Expansion:
                 raise Unknown(f"macro {[*open_, token][1]!r} expands to too much", at)
         for index, ((token, at), (following, _)) in enumerate(pairwise(made)):
             if following == "(" and token in macros and macros[token].parameters is not None:
-                made[index] = Unexpanded(f"{token} "), at  # never a keyword, whatever its name
+                made[index] = Unexpanded(f"{token} "), at  # never equals a keyword
         return made
 
 

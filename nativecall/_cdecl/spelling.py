@@ -1,7 +1,7 @@
 """Parse every supported spelling of a signature.
 
 `parse` reads the grammar of signatures (grammar.py), in which ``const`` may precede a pointer or
-view argument, as in ``"d:const [1]d"``. It also reads C declarations (``"double (double, float
+view argument, as in ``"d:const [1]d"``. `parse` also reads C declarations (``"double (double, float
 *)"``), NumPy's style (``"dd->d"``) and CEP 1000's (``"df)i"``). `Signature.text` is always the
 canonical form in the grammar. A malformed text raises a `SignatureError` that names the column. The
 first C declaration imports `texts`, and with it cffi.
@@ -192,7 +192,7 @@ def parse_with(source: object, types: object) -> Signature:
 def words(given: Signature | CType, named: bool = False) -> str:
     """Return a signature or a type in C, with C's own names for numbers.
 
-    If `named`, structs that were declared with a name are shown by it.
+    If `named`, show a struct by its declared name, if there is one.
     """
     spell = _named if named else _own
     if isinstance(given, Signature):
@@ -248,7 +248,7 @@ def _own(ctype: CType) -> str:
 
 
 def as_text(given: str | Signature | FunctionPointer | None) -> str | None:
-    """Return a signature as hooks see it: the text that was given, or the text of the object."""
+    """Return a signature as a hook gets it: the given text, or the text of the given object."""
     return given if given is None or type(given) is str else str(parse(given))
 
 

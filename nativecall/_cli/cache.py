@@ -51,12 +51,12 @@ def none_chosen() -> str:
 
 
 def unwritable(kept: Cache) -> str:
-    """Return why no file can be cached in the directory; ``""`` after writing and deleting one.
+    """Return why no file can be cached in the directory; ``""`` if a trial file could be written.
 
     A missing directory is created, as for the first cached file.
     """
     assert kept.where is not None
-    # Named as an unfinished file, so that the cache deletes it if it is left behind.
+    # Named as an unfinished file, so that the cache deletes a trial file that is left behind.
     path = os.path.join(kept.where, f".tried.{os.getpid()}.ncpart")
     try:
         made = kept._create(path, kept.where)

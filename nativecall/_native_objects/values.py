@@ -24,7 +24,7 @@ _POINTERS = ("pointer", "voidptr", "function")
 
 
 class Memory:
-    """Memory of native objects for NumPy. It keeps the object, or the array of objects, alive."""
+    """Memory for NumPy, which keeps the native object, or the array of objects, alive."""
 
     def __init__(self, object: object, interface: dict[str, Foreign]) -> None:
         self.object = object
@@ -103,7 +103,7 @@ def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
 
 
 # Objects keep nothing alive for their pointers. So pointer fields refuse values that must be kept
-# alive (buffers and Python functions). Arguments of calls accept these.
+# alive (buffers and Python functions). Arguments of calls accept such values.
 
 
 def _without_pointers(ctype: CType) -> CType:

@@ -281,7 +281,7 @@ class LoopPlan(
     inputs, outputs : tuple of CType
         Element types of the operands.
     arguments : tuple of Passed
-        One for each argument of the function.
+        One `Passed` for each argument of the function.
     results : tuple of (int, int)
         Operands that receive the function's result: the number of the operand, and the offset in
         the result, which may be a struct.
@@ -335,7 +335,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
     given = [nodes.Argument(index, VOIDPTR) for index in range(words)]
     arguments: list[nodes.Node] = []
     arrays, lengths, axes = [], [], b""
-    outputs: list[tuple[int, At, int]] = []  # their initial values
+    outputs: list[tuple[int, At, int]] = []  # with initial values
     for (how, number, before), ctype in zip(plan.arguments, plan.signature.args, strict=True):
         if how == "error":
             arguments.append(nodes.ErrorOut(scalar("i")))

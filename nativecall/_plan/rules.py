@@ -17,9 +17,9 @@ the next rule starts with a new draft.
    - The result becomes a status of another kind.
    - The result is dropped if void is wanted.
 
-2. User data, which is a trailing `void *`. If both sides have it, it is passed on. If only one side
-   has it and its counterpart is a pointer, it is an ordinary argument. Otherwise the caller's user
-   data is dropped, or the function gets NULL for its own.
+2. User data, which is a trailing `void *`. If both sides have user data, it is passed on. If only
+   one side has user data and its counterpart is a pointer, it is an ordinary argument. Otherwise
+   the caller's user data is dropped, or the function gets NULL for its own.
 3. The arguments:
 
    - An array and its length, ``(T *x, n)`` or ``(n, T *x)``, become the function's view ``[1]T``.
@@ -34,9 +34,9 @@ the next rule starts with a new draft.
 
 Error conventions. `errors` selects the wanted convention. By default, the function's convention is
 kept if the wanted result can show it. If the wanted result is an integer and a pointer argument
-receives the function's result, the default is "nonzero". Otherwise it is "none". A status is an
-integer result that a convention requires, as "nonzero" and "zero" do; a status of "nonzero" carries
-no other value.
+receives the function's result, the default is "nonzero". Otherwise the default is "none". A status
+is an integer result that a convention requires, as "nonzero" and "zero" do; a status of "nonzero"
+carries no other value.
 
 With "argument", the last argument of a signature points to an error int and is exempt from the
 rules above. If both sides have this argument, it is passed on. If only the function has it, the
@@ -525,7 +525,7 @@ class _Ending(
         defaults=(None, None, None, None),
     )
 ):
-    """One way to produce the wanted result, with the arguments left to convert."""
+    """One way to produce the wanted result, and the arguments that remain to be converted."""
 
     __slots__ = ()
     errors: Convention
@@ -533,7 +533,7 @@ class _Ending(
     given: Sequence[Argument]
     room: int | None  # the function's argument that points to the result
     store: int | None  # the wanted argument that receives the result
-    value: CType | None  # type of the value to return or store; None without one
+    value: CType | None  # type of the value to return or store, or None
     status: int | None  # the result after success, if it is a status
 
 
@@ -697,8 +697,8 @@ def convert(
 ) -> Plan:
     """Plan calls of a function of signature `inner` by callers that use signature `outer`.
 
-    `flags` are those of the function's entry; `errors` is the wanted error convention. If no rule
-    fits, raise SignatureError, which names the argument that does not fit and what would work.
+    `flags` are the flags of the function's entry; `errors` is the wanted error convention. If no
+    rule fits, raise SignatureError, which names the argument that does not fit and what would work.
     """
     before = convention(flags)
     wanted = None if errors is None else CONVENTIONS[errors]

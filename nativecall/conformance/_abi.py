@@ -1,13 +1,13 @@
-"""The specification's structs, functions and words, as the kit reads and builds them.
+"""Read and build the specification's structs, functions and words for the kit.
 
 A module under test is judged by independent code. Structs, hashes, canonical texts, packed words
 and registry look-ups come from nativecall's core, through cffi (csrc/core/core.cdef.txt).
 tests/core compares the core with readers that were written from docs/abi alone. For nativecall's
 own runtime and callables, those readers are the oracle, not the kit.
 
-The core trusts memory and builds only valid structures. Structures that it would accept silently or
-refuse to build are written here from docs/abi: a slot-table cell that a hint hides, a table without
-an end, an entry of a later ABI.
+The core trusts memory and builds only valid structures. This module builds other structures from
+docs/abi, which the core would accept silently or refuse to build: a slot-table cell that a hint
+hides, a table without an end, an entry of a later ABI.
 
 `_apart` loads the core without the package, because the package would bring a runtime.
 """

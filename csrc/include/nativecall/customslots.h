@@ -37,7 +37,8 @@ NC_STATIC_INLINE int nc_type_has_metatype(PyTypeObject *type, PyTypeObject *meta
     return NC_LIKELY(found == meta) || nc_metatype_derives(found, meta);
 }
 
-/* Return 1 or 0. The metaclass itself is the fast case; derived ones are found along tp_base. */
+/* Return 1 or 0. The metaclass itself is the fast case; derived metaclasses are found along
+ * tp_base. */
 NC_STATIC_INLINE int PyCustomSlots_Check(PyObject *obj)
 {
     return nc_type_has_metatype(Py_TYPE(obj), nc_metatype);
@@ -80,9 +81,9 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Table(PyObject *obj)
     return table != NULL ? nc_slottable_rows(table) : NULL;
 }
 
-/* Return the row with the key `id`, or NULL. The row at expected_pos, where types should put it, is
- * compared first (pass 0 if no position is defined). If it differs, one perfect-hash probe
- * decides. */
+/* Return the row with the key `id`, or NULL. Types should put the row at expected_pos (pass 0 if no
+ * position is defined). The key there is compared first. If that key differs, one perfect-hash
+ * probe decides. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t id,
                                                         Py_ssize_t expected_pos)
 {

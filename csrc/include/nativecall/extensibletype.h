@@ -37,12 +37,12 @@
  *
  * Inheritance (SEP 200, both drafts; for where and why we differ, see docs/abi/departures.md):
  *
- *   - Each class has its own table, built with the class. It starts with the rows of the first
- *     extensible base, in their order. Rows added by other bases and by the class follow. For each
- *     key, the first class in the MRO that defines it provides the row. The key keeps its first
- *     position, so expected positions survive subclassing.
- *   - A static C type over-allocates its array of rows. Ready writes the merged rows back to it,
- *     and raises an error if the array is too small.
+ *   - Each class has its own table, built with the class. The table starts with the rows of the
+ *     first extensible base, in the order of that base. Rows added by other bases and by the class
+ *     follow. For each key, the row comes from the first class in the MRO that defines the key. The
+ *     key keeps its first position, so expected positions survive subclassing.
+ *   - A static C type over-allocates its array of rows. Ready writes the merged rows back to the
+ *     array, and raises an error if the array is too small.
  *   - A class statement adds or overrides rows with a mapping named __customslots__.
  *   - Call tables of both formats come from the first class in the MRO that provides one, so all
  *     lookups reach the same entries.
@@ -212,7 +212,7 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
 }
 
 /* Return the process's metaclass, a borrowed reference to an immortal object. Return NULL with
- * ImportError if the published one is incompatible. Idempotent. GIL required. */
+ * ImportError if the published metaclass is incompatible. Idempotent. GIL required. */
 NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
 {
     const NcRuntime *runtime = NULL;
@@ -237,13 +237,13 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
 }
 
 /* Ready a static extensible type, as PyType_Ready does, or a heap type made by
- * PyType_FromMetaclass. Call it at module initialisation, with the GIL. Before the call, set
- * etp_custom_slots (NC_STATIC_SLOTS) to an array of slot_table_size rows: the type's own rows
+ * PyType_FromMetaclass. Call this function at module initialisation, with the GIL. Before the call,
+ * set etp_custom_slots (NC_STATIC_SLOTS) to an array of slot_table_size rows: the type's own rows
  * first, the rest zero. A type without rows passes 0 and NULL. Afterwards the array holds the
  * merged rows (see the inheritance rules above) and the type is published. On failure, return -1
  * with an exception and no table: no metaclass (ImportError), invalid rows (ValueError), a heap
  * type of another metaclass (TypeError), or any error of PyType_Ready. docs/abi/provide.md lists
- * them. */
+ * these errors. */
 NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size)
 {
     if (PyExtensibleType_Import() == NULL) {
@@ -252,10 +252,10 @@ NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_
     return nc_runtime->ready(type, slot_table_size);
 }
 
-/* Allocate an ID that is unique in this process. It belongs to registrar 0xFF. IDs are allocated in
- * order of request, so the ID for one purpose differs between processes. If independent modules
- * must agree on a key, use an interned key or a registrar's ID. GIL required. Return 0, or -1 with
- * an exception: OverflowError after the last of 2^16. */
+/* Allocate an ID that is unique in this process. The ID belongs to registrar 0xFF. IDs are
+ * allocated in order of request, so the ID for one purpose differs between processes. If
+ * independent modules must agree on a key, use an interned key or a registrar's ID. GIL required.
+ * Return 0, or -1 with an exception: OverflowError after the last of 2^16. */
 NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 {
     PyObject *ids = PyExtensibleType_Import() != NULL ? nc_runtime_ids() : NULL;

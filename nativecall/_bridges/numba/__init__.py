@@ -1,9 +1,9 @@
 """Numba: cfuncs, and jitted functions as C functions of any signature that Numba can compile.
 
 A function made by `numba.njit` is compiled for the argument types of a signature. A generated C
-function around it passes arguments and result by the platform's C calling convention: numbers,
-complex numbers and structs by value, pointers, and array views, which the function receives as
-NumPy arrays.
+function around the compiled one passes arguments and result by the platform's C calling convention:
+numbers, complex numbers and structs by value, pointers, and array views. The jitted function
+receives the views as NumPy arrays.
 
     C                           in the function
     ``? b … Q f d``             a truth value, an integer, a floating-point number
@@ -33,7 +33,7 @@ Memory. Numba never unmaps machine code. So each combination of instance, signat
 convention is compiled to a C function once, however often it is wrapped. Everything else is
 garbage-collected with the jitted function.
 
-Nothing here imports Numba: receiving one of its objects means that it is already imported.
+Nothing here imports Numba, since Numba is already imported when one of its objects arrives.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _check_cfunc(signature: Signature) -> None:
 def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
     """Return the C function that a jitted function compiles to for a signature.
 
-    Raise SignatureError if Numba cannot compile it for these arguments, or the result differs.
+    Raise SignatureError if Numba cannot compile `obj` for these arguments, or the result differs.
     """
     if _is_vectorized(obj):
         if len(signature.args) == obj.ufunc.nin:
@@ -234,7 +234,7 @@ def count(obj: NumbaObject) -> int | None:
 
 
 def signatures(obj: NumbaObject) -> list[Signature] | None:
-    """Return the signatures that are already compiled, as far as C functions can have them."""
+    """Return the compiled signatures, without those that C functions cannot have."""
     if _is_vectorized(obj):
         if not obj.ufunc.types and obj.ufunc.signature is not None:
             raise SignatureError(

@@ -104,7 +104,7 @@ static pthread_once_t nc_memory_once = PTHREAD_ONCE_INIT;
 static pthread_key_t nc_memory_key;
 static int nc_memory_has_key = 0;
 
-/* Thread exit handler. It runs again if other handlers destroy objects after it. */
+/* Thread exit handler. This handler runs again if later handlers destroy objects. */
 NC_STATIC void nc_memory_free_all(void *pointer)
 {
     NcMemory *memory = (NcMemory *)pointer;

@@ -10,7 +10,7 @@
  *             another, each in argument order. The rest go on the stack in order, in 8-byte words.
  *             So a single C function type can call all scalar signatures: it fills all registers of
  *             both sets and enough stack words. A callee ignores registers and words that are not
- *             its arguments. This generates no code and needs only this header.
+ *             its arguments. So a call needs only this header and no generated code.
  *
  * Accepts:    canonical signatures of integers, floats, complex numbers, pointers and objects, up
  *             to NC_REGISTERCALL_STACK stack words. Returns NC_E_MISSING for structs by value,
@@ -20,7 +20,7 @@
  *
  * Threads:    pure functions, except for the callee. No GIL needed.
  * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.
- * Ownership:  nothing is allocated; an NcRegisterCall does not point to its text.
+ * Ownership:  nothing is allocated; an NcRegisterCall does not point to the signature's text.
  * Source:     System V ABI, AMD64 supplement, 3.2.3; Procedure Call Standard for the Arm 64-bit
  *             Architecture, 6.8. */
 #ifndef NATIVECALL_REGISTERCALL_H
