@@ -1,11 +1,16 @@
 /* csrc/values/pointers.h: converts pointer arguments and results, and keeps arguments valid while C
  * uses them.
  *
- * Rules: pointers accept None for NULL (except Fortran's data pointers); matching buffers in the
- * call interface's memory layout, without a copy; objects of a native method's class as its first
- * argument; and whatever the pointer_argument hook accepts (ctypes, cffi, function pointers, arrays
- * without a buffer). A buffer stays exported until nc_release_pointer. On failure, the exception
- * names the argument and the callable, and nothing stays exported or owned.
+ * Rules. A pointer argument accepts these values:
+ *
+ * - None for NULL, except for Fortran's data pointers;
+ * - a matching buffer in the call interface's memory layout, without a copy;
+ * - as the first argument of a native method: an object of the method's class;
+ * - what the pointer_argument hook accepts: objects of ctypes and cffi, function pointers, and
+ *   arrays without a buffer.
+ *
+ * A buffer stays exported until nc_release_pointer. On failure, the exception names the argument
+ * and the callable, and nothing stays exported or owned.
  *
  * A Pin is a converted pointer argument as a Python object, for calls made by Python code and for
  * pointers in structs. While it lives, it keeps the target alive and its buffer exported.
@@ -22,8 +27,8 @@
 typedef struct {
     void *address;    /* passed to the callee */
     Py_buffer buffer; /* exported while buffer.obj is not NULL */
-    PyObject *keep;   /* the result of the pointer_argument hook, with other owners; for an
-                       * aggregate, a list of owners, which may include Pins; or NULL */
+    PyObject *keep;   /* NULL, or owners of the target: what the pointer_argument hook returned
+                       * to keep alive; for an aggregate, a list, which may contain Pins */
 } NcPointer;
 
 /* A Pin. */
@@ -36,41 +41,44 @@ extern PyTypeObject NcPin_Type;
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* Return 0, 1 if arbitrary code may have run (then call nc_check_unmoved), or -1. */
+/* Convert argument `index`. Return 0, or -1 with an exception. Return 1 if arbitrary code may have
+ * run; then call nc_check_unmoved. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
-/* As nc_convert_pointer, for a call interface. A negative index is the first argument. */
+/* As nc_convert_pointer, for a call interface. A negative index means the first argument. */
 int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                           PyObject *value, NcPointer *out);
-/* Slow paths of nc_convert_pointer_of. The first is for a value with a buffer, which was exported
- * to `out` or refused with an exception; messages name the type of `shown`. The second is for a
- * value without a buffer. */
+/* Slow path of nc_convert_pointer_of for a value with a buffer. The buffer was exported to `out`,
+ * or the value refused to export it and set an exception. Messages name the type of `shown`. */
 int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                         PyObject *value, PyObject *shown, NcPointer *out, int exported);
+/* Slow path of nc_convert_pointer_of for a value without a buffer. */
 int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                        PyObject *value, NcPointer *out);
-/* The second for Fortran, which also accepts numbers and strings (fortran.h). */
+/* nc_convert_foreign for Fortran, which also accepts numbers and strings (fortran.h). */
 int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                         PyObject *value, NcPointer *out);
-/* None for Fortran. Return 0 for a string (of no characters), a function or `void *`, or -1 with an
- * exception for data, which the procedure would access. */
+/* Check None for an argument of a Fortran procedure. Return 0 if the argument is a string (None
+ * then has no characters), a function or `void *`. Return -1 with an exception if it is data, which
+ * the procedure would access. */
 int nc_refuse_null(const NcCallInterface *cif, PyObject *name, Py_ssize_t index);
 
-/* Convert a cffi pointer or array that the pointer_argument hook has registered (take_cffi). Return
- * 1 with its address, valid as long as the object, or 0 to call that hook. */
+/* Convert a cffi pointer or array whose type the pointer_argument hook has registered (take_cffi).
+ * Return 1 with the address, which is valid while `value` lives. Return 0 if the caller must call
+ * the hook. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, void **address);
-/* Register that our type `wanted` accepts all objects of a class and cffi type, converted to
- * `target`. For ctypes, pass the class for both types; `mask` says how they are accepted
+/* Register that the C type `wanted` accepts all objects of a class and a cffi type, converted to
+ * `target`. For ctypes, pass the class as both; `mask` states how its objects are converted
  * (ctypespointers.c). */
 void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject *target,
              uintptr_t mask);
 /* Return the registered mask, or 0. */
 uintptr_t nc_taken_mask(PyObject *wanted, PyObject *foreign);
-/* Convert a ctypes byref() or pointer that the hook has registered (take_ctypes). Return 1 with its
- * address, or 0 to call that hook. */
+/* Convert a ctypes byref() or pointer whose class the hook has registered (take_ctypes). Return 1
+ * with the address, or 0 if the caller must call the hook. */
 int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
-/* Return 1 if the memory of a ctypes object is known to hold the structs that a pointer points to.
- * 0 means unknown. */
+/* Return 1 if a ctypes object is known to contain structs of the type that a pointer points to.
+ * Return 0 if this is unknown. */
 int nc_takes_structs(PyObject *wanted, PyObject *value);
 /* Copy a registered cffi struct to `memory`. Return 1, or 0 without an exception. */
 int nc_take_struct(PyObject *wanted, PyObject *value, void *memory);
@@ -78,8 +86,8 @@ int nc_take_struct(PyObject *wanted, PyObject *value, void *memory);
 int nc_pointers_ready(PyObject *module);
 
 /* Convert a Python function, or an object with a call table, to a C function pointer for argument
- * `index`. Set once by a higher layer (callable/pycallbackobject.c). Returns 1, 0 to call
- * pointer_argument, or -1. */
+ * `index`. Set once by a higher layer (callable/pycallbackobject.c). Returns 1, or -1 with an
+ * exception. Returns 0 if the caller must call pointer_argument. */
 extern int (*nc_pass_function)(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                                PyObject *value, NcPointer *out);
 
@@ -88,8 +96,8 @@ static inline int nc_export_flags(const NcCallInterface *cif, Py_ssize_t index, 
 {
     int flags = cif->arguments[index].export.flags;
     if (flags == 0) {
-        /* bytes are accepted as a string even without const: C code often declares both as
-         * char *. */
+        /* bytes are accepted for a pointer to non-const, too: C code often declares strings that it
+         * only reads as char *. */
         flags = PyBytes_Check(value) ? cif->export : cif->export | PyBUF_WRITABLE;
     }
     return flags;
@@ -110,25 +118,25 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
-/* Convert a value for pointer argument `index` of a call interface and return a new Pin, or NULL
- * with an exception. If `index` is negative, it is the first argument, and `name` is the whole
- * subject of messages. */
+/* Convert a value for pointer argument `index` of a call interface. Return a new Pin, or NULL with
+ * an exception. A negative `index` means the first argument; `name` is then the whole subject of
+ * messages. */
 NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value);
 
-/* Check, after arbitrary code ran, that the memory of exported buffers is still in place.
- * ctypes.resize, and ndarray.resize with refcheck=False, move exported memory. `name` is the
- * callable's. Return 0, or -1 with BufferError. */
+/* Check that the memory of exported buffers has not moved. Call this after arbitrary code ran:
+ * ctypes.resize, and ndarray.resize with refcheck=False, move exported memory. `name` is the name
+ * of the callable. Return 0, or -1 with BufferError. */
 int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count);
 /* The same for all Pins in a list. */
 int nc_pins_check(PyObject *name, PyObject *list);
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
 
-/* nc_join_pointers, if a pointer keeps something. */
+/* Slow path of nc_join_pointers, if a pointer keeps something. */
 void nc_join_held_pointers(const NcPointer *pointers, size_t count);
 
-/* Before a call, link the Python functions among its pointer arguments: after an exception in one,
- * none of them runs. */
+/* Before a call, link the Python functions among its pointer arguments. After an exception in one
+ * of these functions, none of them runs for the rest of the call. */
 static inline void nc_join_pointers(const NcPointer *pointers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -139,11 +147,12 @@ static inline void nc_join_pointers(const NcPointer *pointers, size_t count)
     }
 }
 
-/* Close the stash of a pointer argument, or those of the Pins in its list, with nc_stash_close. */
+/* Call nc_stash_close for the stash of a pointer argument, or for the stashes of the Pins that it
+ * keeps. */
 void nc_pointer_close(const NcPointer *pointer, PyObject **first);
 /* The same for all Pins in a list. */
 void nc_pins_close(PyObject *list, PyObject **first);
-/* Close the stash of a function pointer that is not an argument, so no call will close it. */
+/* Close the stash of a function pointer that is not an argument, since no call closes it. */
 void nc_pointer_end(const NcPointer *pointer);
 
 static inline void nc_release_pointer(NcPointer *pointer)
@@ -154,7 +163,7 @@ static inline void nc_release_pointer(NcPointer *pointer)
     Py_XDECREF(pointer->keep);
 }
 
-/* nc_release_pointers, if a pointer holds a buffer or keeps something. */
+/* Slow path of nc_release_pointers, if a pointer holds a buffer or keeps something. */
 NC_NOINLINE PyObject *nc_release_held_pointers(PyObject *value, NcPointer *pointers, size_t count)
 {
     PyObject *first = NULL;
@@ -167,8 +176,8 @@ NC_NOINLINE PyObject *nc_release_held_pointers(PyObject *value, NcPointer *point
     return NC_UNLIKELY(first != NULL) ? nc_stash_raise(value, first) : value;
 }
 
-/* After a call, release its pointer arguments, and raise the stashed exception of a Python function
- * among them. */
+/* Release the pointer arguments after a call. If a Python function among them has stashed an
+ * exception, raise it and return NULL; otherwise return `value`. */
 static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,8 +1,9 @@
 """The call options, which `wrap` and similar functions accept as ``**options``.
 
-Each option has its type in `CallOptions`, its check in `CHECKS`, and its default here. The
-docstring of `wrap` documents them. None means the option is not given. `Policies`, a part of the
-call interface, holds the options that affect only calls from Python.
+`CallOptions` declares the type of each option, and `CHECKS` contains its check. `DEFAULTS` and
+`Policies` contain the defaults. The docstring of `wrap` documents the options. None means that an
+option is not given. `Policies`, a part of the call interface, stores the options that affect only
+calls from Python.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., object])
 
     Gil = Literal["hold", "release", "need"]
-    #: Memory layout of multidimensional arrays: C, Fortran, or either.
+    #: Memory layout of multidimensional arrays: C order, Fortran order, or either.
     Order = Literal["C", "F", "A"]
-    #: Called with a result, the function and the arguments; returns what the call returns.
+    #: Called with a result, the function and the arguments; the call returns what this returns.
     Check = Callable[[object, Callable[..., object], tuple[object, ...]], object]
 
-    #: Names or positions of arguments; or a mapping of these to "inout", to a number of items, or
-    #: to the name of the argument that is the number of items.
+    #: Names or positions of arguments; or a mapping of names or positions to "inout", to a number
+    #: of items, or to the name of the argument that passes the number of items.
     Outs = str | int | Sequence[str | int | Out] | Mapping[str | int, str | int | None]
 
     class CallOptions(TypedDict, total=False):
-        """Options of calls through an entry."""
+        """The options of calls through an entry."""
 
         gil: Gil | None
         errors: Errors | None
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         keep: str | int | None
 
     class CallOptionsByName(TypedDict, total=False):
-        """The same for a library: one value for all its functions, or values by name."""
+        """The call options of a library: one value for all its functions, or values by name."""
 
         gil: Gil | Mapping[str, Gil] | None
         errors: Errors | Mapping[str, Errors] | None
@@ -65,18 +66,18 @@ if TYPE_CHECKING:
         keep: str | Mapping[str, str | int] | None
 
     class EntryOptions(CallOptions, total=False):
-        """Options of calls, and the object that keeps the function alive."""
+        """The call options, and the object that keeps the function alive."""
 
         owner: object
 
     class WrapOptions(EntryOptions, total=False):
-        """The same, and the name and docstring of the callable."""
+        """The options of an entry, and the name and docstring of the callable."""
 
         name: str | None
         doc: str | None
 
     class AnyWrapOptions(WrapOptions, total=False):
-        """The same, and the library that declares the types of the signature."""
+        """The options of `wrap`, and the library that declares the types of the signature."""
 
         types: object
 
@@ -88,7 +89,7 @@ class Policies(
         defaults=("C", None, None, False, (), "call"),
     )
 ):
-    """All policies of a function.
+    """The options of a function that affect only calls from Python.
 
     Attributes
     ----------
@@ -99,14 +100,14 @@ class Policies(
     check : callable or None
         Called with each result before it is returned.
     fortran : bool
-        Whether Python passes numbers for pointers to them, and lengths of texts follow the
-        arguments.
+        Whether Python may pass numbers for pointers to numbers, and C gets the lengths of texts
+        after the arguments.
     out : tuple
         The out-parameters: as given, or as `Out` once the signature is known.
     keep : str or int
         How long C keeps functions passed to it: ``"call"``, ``"library"``, ``"process"``, or as
-        long as an argument. The argument is given by name or position; once the signature is known,
-        it is a position.
+        long as an argument lives. That argument is given by its name or position. Once the
+        signature is known, its position is stored.
     """
 
     __slots__ = ()
@@ -118,29 +119,29 @@ class Policies(
     keep: str | int
 
     def options(self) -> dict[str, Foreign]:
-        """Return them as options of `wrap`."""
+        """Return the policies as options of `wrap`."""
         return self._asdict()
 
     @property
     def steps(self) -> list[str]:
-        """The options that add steps to a call: plans have these, trampolines do not."""
+        """The names of the given options that only call plans support, not trampolines."""
         has = {"check": self.check is not None, "out": bool(self.out), "keep": self.keep != "call"}
         return [name for name, is_given in has.items() if is_given]
 
     def spelled(self, signature: Signature, index: int) -> str:
-        """Return the C type of an argument, counted among those that Python passes."""
+        """Return the C type of an argument; `index` counts only arguments that Python passes."""
         return signature.spelled(visible(signature, 0, self.out)[max(index, 0)][0])
 
 
 DEFAULT = Policies()
 
 
-#: The flags of entries for each value of the option `gil`.
+#: The entry flag for each value of the option `gil`.
 GIL = {"hold": 0, "release": _lib.FLAG_RELEASE_GIL, "need": _lib.FLAG_NEEDS_GIL}
 
 
 def of_type(option: str, kinds: type | tuple[type, ...], wanted: str) -> Callable[[object], object]:
-    """Return a check of an option's type, which also refuses null characters in text."""
+    """Return a function that checks an option's type, and rejects null characters in a str."""
 
     def checked(value: object) -> object:
         require(repr(option), value, kinds, wanted)
@@ -214,9 +215,9 @@ def checked(
     Raises
     ------
     ValueError, TypeError
-        If a value is invalid for every function.
+        If no function could use a value.
     TypeError
-        If there is no such option.
+        If a name is not that of an option.
     """
     refuse_unknown(options, checks)
     return {name: checks[name](value) for name, value in options.items() if value is not None}
@@ -231,7 +232,7 @@ def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
 
 
 class _Spelled:
-    """Shows `inspect` and `help` every option of a function as a keyword parameter."""
+    """A wrapper that shows each option of a function as a keyword parameter in `inspect`."""
 
     def __init__(self, function: Callable[..., object], names: Iterable[str]) -> None:
         self._function = function
