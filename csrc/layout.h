@@ -38,8 +38,8 @@ typedef struct {
     Py_ssize_t size; /* bytes of an element */
     int flags;       /* PyBUF_* to export with; 0 if that depends on the value */
     size_t mask;     /* the alignment of an element minus 1: bits that must be 0 in an address */
-    char format;     /* the usual format of the elements, one letter; 0 if there is none, or if more
-                        than the elements matters */
+    char format;     /* the usual format of the elements, one letter; 0 if there is none, or if
+                        elements that match are not enough */
 } NcExport;
 
 typedef struct {
@@ -53,10 +53,10 @@ typedef struct {
     char text;              /* the character type of a text (values/text.h); 0 if it is none */
     PyObject *passed;       /* the CallbackSpec for Python functions that are passed, or None; NULL
                                until the first use */
-    PyObject *names;        /* names of the last such function (callable/pycallback.h), or NULL */
-    const char *function;   /* interned signature of such functions; NULL for other pointers */
-    PyObject *callee; /* the Signature of such functions, later its call interface; NULL until the
-                         first use */
+    PyObject *names;        /* names of the last one passed (callable/pycallback.h), or NULL */
+    const char *function;   /* interned signature of functions to pass; else NULL */
+    PyObject *callee; /* the Signature of functions to pass, later its call interface; NULL until
+                         the first use */
 } NcArgument;
 
 /* Where a call stores an out-parameter: a small value in its frame, items in a block, a NumPy
@@ -92,14 +92,14 @@ typedef struct NcCallInterface {
     PyObject_HEAD
     PyObject *signature;   /* the Python Signature */
     const char *text;      /* interned canonical text: the entry's key */
-    uint64_t *words;       /* the same packed, without flags: the other table's key */
+    uint64_t *words;       /* `text` packed, without flags: the packed table's key */
     size_t word_count;     /* 1, 3, 5 … */
     Py_ssize_t nargs;      /* fixed arguments, except those of the error convention */
     int variadic;          /* additional arguments may follow the fixed ones */
     int has_objects;       /* it has Python objects, by value, in a struct or behind a pointer */
-    NcArgument *arguments; /* one each; then the result, with only its letter and layout */
-    PyObject **layouts; /* as many, in the same block: the Layout of a struct, or the CType behind a
-                           pointer to one; NULL until the first use */
+    NcArgument *arguments; /* of each argument; then of the result: only letter and layout */
+    PyObject **layouts; /* as many as `arguments`, in the same block: the Layout of a struct, or the
+                           CType behind a pointer to one; NULL until the first use */
     PyObject *types;    /* tuple: the ctype of each argument, then of the result */
     PyObject *names;    /* tuple: str or None for each argument; or NULL */
     PyObject *alone;    /* tuple of `text` only: the signatures of a single */
@@ -124,7 +124,7 @@ typedef struct NcCallInterface {
     PyObject *pointer_type; /* the cffi type of a pointer result; NULL until the first use */
     PyObject *forms[NC_FOREIGN_KINDS]; /* how foreign callables are made; NULL until the first
                                           use */
-    struct NcCallInterface *bare;      /* the same without a check; NULL if there is no check */
+    struct NcCallInterface *bare;      /* this interface without `check`; NULL without a check */
     PyObject *check;                   /* called with the results of calls; or NULL */
     PyObject *owns;    /* (name, function or None, name, function or None): the destructor of
                           returned pointers, then that for calls that raise; or NULL
@@ -173,8 +173,8 @@ typedef struct {
     PyNativeCallableTable single;       /* the first entry; trampolines call its pointer */
     const char *end;                    /* with the next field, the zero entry that ends `single` */
     union {
-        PyMethodDef view; /* of built-in views, which are recognized by its address; zero until one
-                             is made, before which the tables move out of the callable */
+        PyMethodDef view; /* of built-in views, which are recognized by its address; zero before
+                             the first view, which moves the tables out of the callable */
         struct {
             uintptr_t zero[3];
             PyObject *name; /* before that: str, or NULL for the symbol's (values/names.h) */

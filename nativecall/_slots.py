@@ -50,7 +50,7 @@ def customslots(obj: object) -> tuple[Slot, ...]:
     Parameters
     ----------
     obj : object
-        For a type that is itself extensible, the rows of that type are returned.
+        If this is an extensible type, the rows of the type itself are returned.
 
     Returns
     -------

@@ -21,29 +21,29 @@ typedef struct {
     PyObject *extended; /* (call interface, types) -> the call interface of a variadic function with
                            additional arguments of these types */
     PyObject *extra_argument; /* (value, index, name, policies) -> (its type, value to convert) */
-    PyObject *failure;        /* (name, convention, result, code): raises the exception for them */
+    PyObject *failure;        /* (name, convention, result, code): raises the failure's exception */
     PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
     PyObject *no_entry;       /* (callable, text or None): raises NoEntryError */
-    PyObject *no_overload;    /* (callable, *arguments): raises TypeError: no entry takes these */
+    PyObject *no_overload;    /* (callable, *arguments): raises the TypeError for no match */
     PyObject *bridge;         /* (name) -> the bridge module of a library */
     PyObject *thunks;         /* () -> the module of bind, convert and spec_of (bind.c) */
     /* Values: nativecall/_callable/arguments.py. */
     PyObject
         *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or
                                 (Memory, object to keep) for an array to take as a buffer */
-    PyObject *pointer_type;  /* (ctype) -> the cffi type of such pointer results */
+    PyObject *pointer_type;  /* (ctype) -> the cffi type of pointer results of this type */
     PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
-    PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether its items are such
-                                structs */
+    PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether the items are
+                                structs of this ctype */
     PyObject *refuse; /* (call interface, index, value, what messages name, its type's name, who,
                          why, letter): raises why a buffer is refused */
-    PyObject *passed; /* (ctype, call interface, index) -> for functions as such arguments: (text,
-                         Signature, CallbackSpec or None); else None */
+    PyObject *passed; /* (ctype, call interface, index) -> (text, Signature, CallbackSpec or None)
+                         if the argument is a function; else None */
     /* Values in memory: nativecall/_values/storage.py. */
     PyObject *store;     /* (ctype, value, address, who, keep, read-only, policies): writes any
                                 value to memory */
     PyObject *load;      /* (ctype, address, policies) -> the value in memory */
-    PyObject *layout;    /* (struct, policies) -> the Layout of such Records */
+    PyObject *layout;    /* (struct, policies) -> the Layout of its Records */
     PyObject *out_array; /* (ctype, policies) -> a function that makes arrays
                             (values/outparameters.c) */
     PyObject *out_store; /* (ctype, length, value, address, owner, who, keep, policies): writes the

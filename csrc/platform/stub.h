@@ -2,8 +2,8 @@
  *
  * A stub is a few bytes of machine code. It loads the address of its slot into the static chain
  * register (r10, x15), and jumps to the code that the slot names. That code gets the slot from the
- * register (LLVM's `nest` parameter), and reads its context there. So one piece of code serves any
- * number of pointers, and making a stub writes two words.
+ * register (LLVM's `nest` parameter), and reads the context from the slot. So one piece of code
+ * serves any number of pointers, and making a stub writes two words.
  *
  * Stubs come in regions: pages of code, and pages of slots at a fixed distance behind them. The
  * first region is in the extension itself (stubs.S). So most processes map no further memory, and
@@ -39,8 +39,8 @@ void *nc_stub_new(void *code, void *context);
  * to which the function was passed and the index of the argument may follow in the tuple. */
 void nc_stub_free(void *stub, PyObject *name);
 /* With the GIL held: ends the process with that message unless the slot's stub still has this
- * context. For code that was entered through a stub and then waited for the GIL, during which the
- * stub may have been freed. */
+ * context. Code that was entered through a stub calls this after waiting for the GIL, since the
+ * stub may have been freed meanwhile. */
 void nc_stub_require(const NcStubSlot *slot, const void *context);
 
 #endif

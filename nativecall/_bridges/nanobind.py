@@ -1,7 +1,7 @@
 """nanobind: its functions expose nothing readable, so they are rejected by name.
 
 A nanobind function stores the bound callee, a pointer or an object with state, as raw bytes.
-Nothing records which of the two it is, or its C++ type: the docstrings use one word for all
+Nothing records which of the two is stored, or its C++ type. The docstrings use one word for all
 floating-point types.
 """
 

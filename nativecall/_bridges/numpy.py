@@ -107,7 +107,7 @@ def loops(obj: Foreign) -> bool | None:
 
 
 def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
-    """Return the C function of one loop of a NumPy ufunc, and the C function of its elements.
+    """Return a callable with one loop of a NumPy ufunc and the C function of its elements.
 
     `wrap` converts every loop of a ufunc to a C function of numbers. C code that has arrays can
     call the loops themselves. Their type is ``void (char **args, const intptr_t *dimensions, const

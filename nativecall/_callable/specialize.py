@@ -71,7 +71,8 @@ class Specializer:
     def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
         """Return the callable for a call whose arguments no entry accepts exactly.
 
-        None lets the core choose an entry. TypeError if no function can accept them.
+        Return None to let the core choose an entry. Raise TypeError if no function can accept the
+        arguments.
         """
         return None
 
@@ -80,7 +81,7 @@ class Specializer:
     ) -> tuple[object, ...] | None:
         """Return the arguments of a call by position; `names` belong to the last values.
 
-        None if the hook does not know the names.
+        Return None if the hook does not know the names.
         """
         return None
 

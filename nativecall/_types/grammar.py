@@ -1,6 +1,6 @@
 """The grammar of signatures, and its parser.
 
-    signature = result ":" { argument } [ "." ]        "." ends the arguments that are fixed
+    signature = result ":" { argument } [ "." ]        "." marks a variadic function
     result    = "v" | type
     type      = a code of `SCALARS`, as "d", "i" or "Zd"
               | "P"                                    void *

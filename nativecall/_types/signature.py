@@ -1,6 +1,6 @@
 """The signature of a C function: its result, its arguments, and whether it is variadic.
 
-This file has only the value and its canonical text; `spelling` parses every supported spelling.
+This file defines only the class and its canonical text; `spelling` parses every supported spelling.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Signature(Immutable):
 
     Created from a text in any spelling, ``Signature("d:dd")`` or ``Signature("double (double
     x)")``. Immutable and hashable. Two signatures are equal if their canonical texts are. Names and
-    `const` are kept for display and for checks at the call, and are not part of the identity. A
-    library has the signatures of its functions in ``library.declarations.functions``. Functions
-    that take a signature accept a `Signature` as well as text.
+    `const` are kept for display and for checks at the call, and are not part of the identity. The
+    signatures of a library's functions are in ``library.declarations.functions``. Functions that
+    take a signature accept a `Signature` as well as text.
 
     Attributes
     ----------
@@ -165,8 +165,8 @@ class Signature(Immutable):
 
     @property
     def in_c(self) -> bool:
-        """Whether it was written in C, not in codes."""
-        return "(" in self.written and ":" not in self.written  # codes have one
+        """Whether the signature was written in C, not in codes."""
+        return "(" in self.written and ":" not in self.written  # codes contain a colon
 
     def _around(self) -> tuple[str, str] | None:
         """Return the C text before the function's name and after it, if written in C."""

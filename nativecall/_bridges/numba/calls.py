@@ -215,7 +215,8 @@ class Call(Values):
         ]
         if not suspects:
             return self._call(function, kinds, args)
-        # In a try block, execution continues after a rejected argument; it must skip the call.
+        # In a try block, execution continues after a rejected argument, so the code must skip the
+        # call.
         result = cgutils.alloca_once(builder, self.context.get_value_type(row.result), zfill=True)
         refused = functools.reduce(builder.or_, [is_wrong for _, _, is_wrong, _ in suspects])
         with builder.if_else(refused, likely=False) as (then, otherwise):
