@@ -141,8 +141,8 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
                : Py_NewRef(Py_None);
 }
 
-/* _derived(cif, address, flags, owner): derives a callable of one entry from this one, such as an
- * overload. The result has this callable's name and doc, but not its class. */
+/* _derived(cif, address, flags, owner): creates a callable of one entry, such as an overload, from
+ * this one. The result has this callable's name and doc, but not its class. */
 static PyObject *callable_derived(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;

@@ -20,7 +20,7 @@ static inline void release_gil(const NcPyCallbackCall *call)
     }
 }
 
-/* Object number i in a result of this type; borrowed, or NULL. */
+/* Returns object number i in a result of this callback; borrowed, or NULL. */
 static PyObject *object_in(const NcPyCallback *self, Py_ssize_t i, const void *result)
 {
     size_t offset = PyLong_AsSize_t(PyTuple_GET_ITEM(self->spec->objects, i));
@@ -29,7 +29,7 @@ static PyObject *object_in(const NcPyCallback *self, Py_ssize_t i, const void *r
     return object;
 }
 
-/* Adds a reference for C to each Python object in a result of this type. */
+/* Adds a reference for C to each Python object in a result of this callback. */
 static void reference_objects(const NcPyCallback *self, const void *result)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->spec->objects); i++) {
@@ -146,7 +146,7 @@ static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 
-/* Whether the call that the function was passed to has failed already. */
+/* Returns whether the call to which the function was passed has failed already. */
 static int has_failed(const NcPyCallback *self)
 {
     const NcStash *stash = self->stash;

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Checks whether an address is an interned key, and sets its length. NC_OK or NC_E_MISSING. */
+/* Checks whether an address is an interned key, and sets the length of the key. Returns NC_OK or
+ * NC_E_MISSING. */
 int nc_core_interned(uintptr_t address, size_t *length);
 
 /* nc_signature_pack, compiled once. `words` has room for NC_PACKED_MAX_WORDS. */

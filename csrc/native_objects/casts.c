@@ -6,9 +6,10 @@
 #include "platform/functions.h"
 #include "nativecall/nativeobject.h"
 
-/* The native class of the object at an address, if it is known and is `cls` or derives from it.
- * Otherwise NULL, perhaps with an exception. Reads one word of the memory and does not dereference
- * it. find(word) returns the known class at that address, or None. */
+/* Returns the native class of the object at an address, if that class is known and is `cls` or
+ * derives from `cls`. Otherwise returns NULL, perhaps with an exception. Reads one word of the
+ * memory and does not dereference it. find(word) returns the known class at that address, or
+ * None. */
 static const NcClass *made_with(const char *address, PyObject *find, const NcClass *cls)
 {
     if ((uintptr_t)address % NC_OBJECT_ALIGN != 0 || (uintptr_t)address < NC_OBJECT_HEAD) {

@@ -27,8 +27,8 @@ typedef struct {
 enum { TAKEN = 128 };
 static Taken taken[TAKEN];
 
-/* The cffi types from which text is read without calling Python. Maps a type to (pointer type to
- * convert to, bytes of a character); see nativecall/_values/text.py. */
+/* Maps each cffi type from which text is read without calling Python to (pointer type to convert
+ * to, bytes of a character); see nativecall/_values/text.py. */
 static PyObject *texts;
 
 int nc_pointers_ready(PyObject *module)

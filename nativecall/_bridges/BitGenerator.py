@@ -23,8 +23,9 @@ _WORDS = {"d:P": 3, "Q:P": 1, "I:P": 2}
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """Return the functions of a bit generator, or of the one inside a `numpy.random.Generator` or a
-    `RandomState`. Return None for other objects, and if the struct does not match `obj`.
+    """Return the functions of a bit generator, or of the bit generator inside a
+    `numpy.random.Generator` or a `RandomState`. Return None for other objects, and if the struct
+    does not match `obj`.
     """
     bits: Foreign = getattr(obj, "bit_generator", getattr(obj, "_bit_generator", obj))
     capsule = getattr(bits, "capsule", None)

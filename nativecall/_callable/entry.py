@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         out: tuple[Out, ...]
         keep: str | int
 
-else:  # importing typing takes half as long as all of our modules
+else:  # importing typing takes half the time of all our modules
     _Row = namedtuple(
         "Entry",
         "signature address flags errors gil owner trampoline order encoding check fortran out keep",
@@ -245,7 +245,7 @@ def _is_opaque(known: CType, wanted: CType) -> bool:
 
 
 def refuse_known_otherwise(wanted: Signature, found: foreign.Function) -> None:
-    """Refuse a signature that contradicts what is known of a function without a full signature."""
+    """Refuse a signature that contradicts the incomplete signature of a function."""
     if found.partial is not None:
         _refuse_contradiction(wanted, found.partial)
     forms = found.forms

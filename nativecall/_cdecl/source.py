@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_MOST_TOKENS = 4096  # of one expanded macro
+_MOST_TOKENS = 4096  # per expanded macro
 _MOST_STEPS = 1 << 20
 #: Directives that have no effect here.
 _READ_OVER = ("", "pragma", "include", "include_next", "import", "warning", "line", "ident", "sccs")
@@ -204,7 +204,7 @@ class CSource:
         return ""
 
     def _named(self, directive: str, text: str, at: int) -> tuple[str, Macro]:
-        """Return the macro that a directive names, and its content."""
+        """Return the name and the definition of the macro in a directive."""
         found = macro(text, 0, 0)
         if found is None:
             raise self._error(f"'#{directive}' must name a macro (found {shown(text[:60])})", at)

@@ -23,7 +23,7 @@ the next rule starts with a new draft.
 3. The arguments:
 
    - An array and its length, ``(T *x, n)`` or ``(n, T *x)``, become the function's view ``[1]T``.
-   - Both sides have an array and its length, in different orders.
+   - Both sides have an array and its length, in different orders. The two arguments are swapped.
    - One side has an array: ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)``, with any integer
      type for n. The other side has n numbers of one type, or n pointers to floating-point numbers.
      Pointers to integers do not count, since such a pointer might point to n.
@@ -48,7 +48,8 @@ A variadic function gets further arguments after its fixed ones, with C's defaul
 
 Single values, in both directions:
 
-- Equal types stay the same. `T *` and `void *` convert to each other; `char *` may have any sign.
+- Equal types stay the same. `T *` and `void *` convert to each other; characters behind pointers
+  may differ in signedness.
 - A wanted `void *` argument converts to a `PyObject *` argument of the function, which declares
   that its user data is an object (`nativecall.handle`). If the wanted signature has no objects, the
   GIL is taken around the call.

@@ -30,7 +30,7 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
     owners = entry._owners
     if not owners:
         return None
-    owner: Foreign = owners[-1]  # of the current function
+    owner: Foreign = owners[-1]  # the current function's owner
     llvmlite = sys.modules.get("nativecall._bridges.llvmlite")
     if llvmlite is not None and isinstance(owner, llvmlite.Compiled):
         return _joined(plan, owner)

@@ -2,8 +2,8 @@
 
 A module under test is judged by independent code. Structs, hashes, canonical texts, packed words
 and registry look-ups come from nativecall's core, through cffi (csrc/core/core.cdef.txt).
-tests/core compares the core with readers that were written from docs/abi alone. For nativecall's
-own runtime and callables, those readers are the oracle, not the kit.
+tests/core compares the core with readers that were written from docs/abi alone. Those readers, not
+the kit, are the oracle for nativecall's own runtime and callables.
 
 The core trusts memory and builds only valid structures. This module builds other structures from
 docs/abi, which the core would accept silently or refuse to build: a slot-table cell that a hint

@@ -17,7 +17,8 @@
  * Idea. A type whose metatype is `extensibletype` has the layout of PyHeapExtensibleTypeObject: a
  * PyHeapTypeObject, a pointer to a slot table (slottable.h), and the offset of the call table in
  * each object (calltable.h, CEP 1000's direct offset). SEP 200 marks such types with bit 22 of
- * tp_flags. CPython has used that bit since 3.10, so here only the metatype identifies a type.
+ * tp_flags. CPython has used that bit since 3.10, so here only the metatype identifies an
+ * extensible type.
  *
  * Handshake. A process has one metaclass and one registry of interned keys: those of the first
  * module. PyExtensibleType_Import() looks up sys.modules["_extensibletype"]:
@@ -338,7 +339,8 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
 }
 
 /* nc_key_intern for providers: publishes a runtime if there is none, so *out is not NULL. Return 0,
- * or -1 with an exception. Once Import has succeeded, only a failure needs the GIL. */
+ * or -1 with an exception. After a successful Import, the GIL is needed only to set an
+ * exception. */
 NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out)
 {
     return PyExtensibleType_Import() == NULL ? -1 : nc_key_intern(bytes, (size_t)length, out);

@@ -125,7 +125,8 @@ NC_STATIC void nc_memory_make_key(void)
     nc_memory_has_key = pthread_key_create(&nc_memory_key, nc_memory_free_all) == 0;
 }
 
-/* Free a block that does not fit in a list. A thread's first block registers the exit handler. */
+/* Free a block that does not fit in a list. For its first block, a thread registers the exit
+ * handler. */
 NC_NOINLINE void nc_memory_give_apart(NcMemory *memory, void *block)
 {
     if (memory->most == 0) {

@@ -10,7 +10,7 @@
  *
  *   - every character has a symbol, and all fit into one word (13 nibbles);
  *   - a ':' follows the first character that ends a type, if no '{' comes before it;
- *   - without braces, there is no other ':', and no 'v' except the result;
+ *   - without braces, there is no other ':', and no 'v' except as the result;
  *   - there are as many '}' as '{';
  *   - the last character ends a type, or is '}', '.' or the ':'.
  *
