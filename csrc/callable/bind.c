@@ -95,7 +95,7 @@ static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *
     return thunk;
 }
 
-/* Call interfaces cached for each function with a check; a full cache is cleared. */
+/* The most call interfaces that are cached for a function with a check; a full cache is cleared. */
 enum { MOST_CHECKED = 256 };
 
 /* The call interface of a thunk's callable, with the check of the inner function: a new reference,
@@ -146,7 +146,7 @@ static PyObject *make(NcCallable *self, NcCallInterface *wanted, PyObject *key,
 
 /* ---- the methods ----------------------------------------------------------------------------- */
 
-/* Whether the callable has one entry, and native callers can find it. */
+/* Whether the callable has one entry that native callers can find. */
 static int is_single(const NcCallable *self)
 {
     return nc_has_one(self) && nc_calltable_count(self->calls) == 1 &&
@@ -255,7 +255,7 @@ static int keeps(const NcCallInterface *own, const NcCallInterface *wanted)
     return 1;
 }
 
-/* Converts a callable. If it has the wanted signature already, it is returned itself. */
+/* Converts a callable; returns the callable itself if it already has the wanted signature. */
 static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char *errors,
                            Py_ssize_t length, PyObject *name)
 {
@@ -271,7 +271,7 @@ static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char
     return make(self, unchecked(wanted), key, NULL, name);
 }
 
-/* Whether convert() needs Python code only to make a new spec. */
+/* Whether convert() calls Python code only if it needs a new spec. */
 static int is_plain(const NcCallable *self)
 {
     return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
@@ -315,8 +315,8 @@ PyObject *nc_callable_converted(PyObject *callable, PyObject *args)
 }
 
 /* make_thunk(callable, spec, values): a callable whose function is a new thunk of `callable`, which
- * must have one entry. `spec` is a ThunkSpec that is not cached. `values` is a tuple: the bound
- * values are at the indices of their arguments. */
+ * must have one entry. `spec` is a ThunkSpec that is not cached. `values` is a tuple that has the
+ * bound values at the indices of their arguments. */
 PyObject *nc_make_thunk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;

@@ -26,11 +26,11 @@ int nc_callable_own(NcCallable *self, PyObject *owner);
 /* Sets the name and doc of a new callable; either may be NULL. -1 with an exception. */
 int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc);
 
-/* The last owner, a borrowed reference; None without any. */
+/* The last owner, a borrowed reference; None if there are no owners. */
 PyObject *nc_callable_owner(const NcCallable *self);
 
-/* Moves the tables out of the object; call this before a view or a second entry is made. -1 with an
- * exception. */
+/* Moves the tables out of the object. Call this before you make a view or add a second entry. -1
+ * with an exception. */
 int nc_callable_move_tables(NcCallable *self);
 
 /* nc_callable_append adds an entry to both tables. nc_callable_change points an entry to another

@@ -28,9 +28,9 @@ PyObject *nc_foreign_capsule(PyObject *callable, PyObject *const *args, Py_ssize
 PyObject *nc_foreign_scipy(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames);
 
-/* `_as_parameter_`: what ctypes passes for a callable as an argument. A callable with several
- * entries, or none that ctypes can call, gets an object that raises the reason when ctypes reads
- * its `_as_parameter_`. */
+/* `_as_parameter_`: the object that ctypes passes for a callable argument. If the callable has
+ * several entries, or none that ctypes can call, the object raises an exception when ctypes reads
+ * the object's own `_as_parameter_`. */
 PyObject *nc_foreign_parameter(PyObject *callable, void *closure);
 
 extern const char nc_doc_to_ctypes[], nc_doc_to_cffi[], nc_doc_to_capsule[], nc_doc_to_scipy[];

@@ -16,7 +16,7 @@
 /* Costs: the less of the value's own type is preserved, the higher the cost. */
 enum {
     NC_COST_EXACT = 0,
-    NC_COST_WIDER = 1,       /* same kind, wider or as wide */
+    NC_COST_WIDER = 1,       /* same kind, at least as wide */
     NC_COST_KIND = 10,       /* the next kind: bool to int, int to float, float to complex */
     NC_COST_OBJECT = 50,     /* any value as a Python object */
     NC_COST_NARROW = 100,    /* same kind, narrower: float to 'f', an int that happens to fit */

@@ -13,9 +13,9 @@
  * of buffer. Return whether it was cleared. Other exceptions are the user's and stay set. */
 int nc_clear_refusal(void);
 
-/* Return the letter (as in a call interface) of a buffer's elements, 0 if they are not scalars. */
+/* Return the letter of a buffer's elements, as in a call interface; 0 if they are not scalars. */
 char nc_buffer_letter(const Py_buffer *buffer);
-/* Return whether a buffer is the memory of a pointer object: for its pointers, ctypes exports the
+/* Return whether a buffer is the memory of a pointer object. The buffer of a ctypes pointer is the
  * memory that holds the address, not the target. */
 int nc_buffer_is_pointer(const Py_buffer *buffer);
 /* Return whether a buffer contains Python objects, whose references C code would not count. */

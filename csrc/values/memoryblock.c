@@ -17,8 +17,8 @@ NcBlock *nc_block_new(Py_ssize_t bytes)
     return block;
 }
 
-/* allocate_block(size): return a cffi char array that keeps a new block, its memory, alive. For
- * cffi allocators. */
+/* allocate_block(size): return a cffi char array whose memory is a new block, which the array keeps
+ * alive. For cffi allocators. */
 PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
 {
     static PyObject *ffi_class; /* both NULL before first use */

@@ -108,7 +108,7 @@ class _Told:
         # A plain object is never a number, so the procedure is not called.
         try:
             obj(*[object() for _ in self.listed])
-        except Exception as error:  # the module's exception class; the text names the argument
+        except Exception as error:  # of the module's own class; the text names the argument
             found = _REFUSED.search(str(error))
             if found is None or found[2] not in _KINDS:
                 return None
@@ -270,7 +270,7 @@ def _is_wrapper(obj: Foreign, address: int) -> bool | None:
     except TypeError as error:
         path = str(error).partition("()")[0].rpartition(" ")[2]
         return False if path.count(".") == 1 else None
-    except Exception:  # the module's own class
+    except Exception:  # of the module's own class
         return None
     return None
 
@@ -296,7 +296,7 @@ def _refuse_unlike(signature: Signature, known: Signature) -> None:
 
 
 def _is_like(given: CType, known: CType) -> bool:
-    """Return whether an argument is passed like the known one, or is the known one's target."""
+    """Return whether an argument is passed like a known one, or is by value what that points to."""
     if given.text == known.text or given.kind == "voidptr":
         return True
     if isinstance(given, (Pointer, FunctionPointer)) and known.kind == "voidptr":
@@ -353,7 +353,7 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
 
 
 def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
-    """Return the first needed argument that no argument of the signature fits, or None."""
+    """Return the first needed argument for which the signature has no argument left, or None."""
     # Try first the arguments that fit little; `void *`, which fits anything, comes last.
     left = sorted(arguments, key=lambda one: one.kind == "voidptr")
     for one in sorted(needed, key=lambda one: _array(one) is None):
@@ -365,7 +365,7 @@ def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
 
 
 def _can_be(ctype: CType, listed: str) -> bool:
-    """Return whether an argument fits f2py's description; an unknown one fits everything."""
+    """Return whether an argument fits f2py's description; an unknown description fits all."""
     if ctype.kind == "voidptr":
         return True
     array = _array(listed)

@@ -154,7 +154,7 @@ class NativeCallable(_ext.CallableBase):
         self._describe(named, options.doc)
         if len(found) == 1 and (self._specializer is None or foreign.count(target) is None):
             self._set_entry(*found[0].arguments())
-        elif found:  # also for a single entry, if calls may add others
+        elif found:  # also a single entry, if calls may add others
             self._set_overloads(tuple([self._derived(*one.arguments()) for one in found]))
 
     # -- entries ---------------------------------------------------------------------------------

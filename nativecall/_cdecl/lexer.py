@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from re import Match
 
-#: An object-like macro (`parameters` is None) or a function-like one: its text and its position.
+#: The text and the position of a macro. `parameters` is None for an object-like macro.
 Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 
 

@@ -341,7 +341,7 @@ def lay_out(
                 alignment = max(alignment, own if _UNNAMED_ALIGN else 1)
             else:
                 at = _round_up(at, 8 * (place or 1)) if place else at
-                # It may not span more alignment units than an object of its declared type does.
+                # A bit-field may not span more alignment units than an object of its type does.
                 if not (packed or pack) and -(-(at % unit + width) // unit) > 8 * size // unit:
                     at = _round_up(at, unit)
                 if named or _UNNAMED_ALIGN:

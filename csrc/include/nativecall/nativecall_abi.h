@@ -19,7 +19,7 @@
 #define NC_ABI_COLD static __declspec(noinline)
 #define NC_ABI_LOAD(at) (*(void *const volatile *)(const void *)(at))
 #else
-#define NC_SHARED_VARIABLE __attribute__((weak, visibility("hidden"))) /* one in a module */
+#define NC_SHARED_VARIABLE __attribute__((weak, visibility("hidden"))) /* one per module */
 #define NC_ABI_COLD __attribute__((noinline, cold, unused)) static
 #define NC_ABI_LOAD(at) __atomic_load_n((void *const *)(const void *)(at), __ATOMIC_ACQUIRE)
 #endif
@@ -28,13 +28,13 @@
 #define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)    /* the function acquires the GIL and may block */
 #define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* slow: release the GIL around the call */
 #define NC_FLAG_ERRNO ((uintptr_t)1 << 3)        /* set errno before the call, save it after */
-#define NC_ERRORS_MASK ((uintptr_t)0x7 << 4)     /* how a failure is reported: one of these */
+#define NC_ERRORS_MASK ((uintptr_t)0x7 << 4)     /* how a failure is reported: a value below */
 #define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* it cannot fail, or this is unknown */
 #define NC_ERRORS_PYTHON ((uintptr_t)1 << 4)     /* an exception is set; check with the GIL held */
 #define NC_ERRORS_NONZERO ((uintptr_t)2 << 4)    /* the integer result is nonzero */
 #define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the integer result is zero */
 #define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the pointer result is NULL */
-#define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* set errno to 0 before; nonzero after: failed */
+#define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* set errno to 0 before; failed if not 0 after */
 #define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* as ERRNO, for the int at the last argument */
 #define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F) /* skip entries with any of these bits */
 typedef struct {
@@ -103,7 +103,7 @@ typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj)._
     const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position); /* may be NULL */
 } NcNativeApi;
 #define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
-#define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later ones are larger */
+#define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later versions grow */
 NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
 NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};

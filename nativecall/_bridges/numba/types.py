@@ -186,7 +186,7 @@ def is_struct(kind: NumbaType, ctype: CType) -> bool:
     try:
         return becomes(kind, ctype)
     except SignatureError:
-        return False  # no struct has the record's layout
+        return False  # no C struct has the record's memory layout
 
 
 def is_item(kind: NumbaType, ctype: CType) -> bool:
@@ -198,7 +198,10 @@ def is_item(kind: NumbaType, ctype: CType) -> bool:
 
 
 def leads_to(ctype: CType, kind: NumbaType) -> bool:
-    """Return whether a pointer points to elements of a Numba type; other types always match."""
+    """Return whether a pointer points to elements of a Numba type.
+
+    Return True for `void *` and for types that are not pointers.
+    """
     if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
         return True
     return is_item(kind, getattr(ctype.pointee, "item", ctype.pointee))

@@ -25,7 +25,7 @@ NC_C_BEGIN
 
 typedef struct NcGrowthBlock {
     struct NcGrowthBlock *superseded; /* the block before this one; or NULL */
-    size_t size;                      /* bytes of this block */
+    size_t size;                      /* bytes of this block, header included */
 } NcGrowthBlock;                      /* the table follows */
 
 typedef struct {

@@ -45,7 +45,7 @@ typedef struct NcRetiredTable {
 /* Data of a ready type beyond its published table. */
 typedef struct {
     PyCustomSlot *own;       /* the rows defined by the type itself */
-    size_t own_count;        /* how many */
+    size_t own_count;        /* number of these rows */
     Py_ssize_t own_offset;   /* the call-table offset set by a C type; 0: none */
     ternaryfunc own_call;    /* original tp_call, which the call table matches */
     NcRetiredTable *retired; /* all tables ever published; kept for readers */
@@ -56,8 +56,8 @@ NC_STATIC int nc_is_call_key(uintptr_t id)
     return id == PYCUSTOMSLOT_NATIVECALLABLE_ID || id == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
 }
 
-/* Return whether a __call__ can be assigned to a class without a call of our metaclass: the class
- * is mutable and has another metaclass. */
+/* Return whether assigning __call__ to a class bypasses our metaclass, because the class is mutable
+ * and has another metaclass. */
 NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
 {
     return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
@@ -91,9 +91,9 @@ NC_STATIC int nc_type_brings_call_table(const PyHeapExtensibleTypeObject *type)
            nc_type_brings(type, PYCUSTOMSLOT_PACKEDCALLABLE_ID) != NULL;
 }
 
-/* Return the position in an MRO of the class that provides a type's tp_call: the last class of the
- * type's own MRO with the same tp_call (`object` if tp_call is NULL). Return the last position if
- * that class is not in `mro`. Any class up to that position can override the call. */
+/* Return the position in `mro` of the class that provides the tp_call of `type`. This is the last
+ * class in the MRO of `type` with the same tp_call (`object` if tp_call is NULL). Return the last
+ * position if `mro` lacks that class. Any class up to that position can override the call. */
 NC_STATIC Py_ssize_t nc_mro_call_origin(PyObject *mro, const PyTypeObject *type)
 {
     const Py_ssize_t end = PyTuple_GET_SIZE(mro) - 1;
@@ -161,7 +161,7 @@ NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
     return offered;
 }
 
-/* Return whether a table has no rows that depend on the class providing __call__. */
+/* Return whether a table has no rows that depend on which class provides __call__. */
 NC_STATIC int nc_table_is_constant(const PyCustomSlotTable *table)
 {
     return nc_slottable_find(table, PYCUSTOMSLOT_NATIVECALLABLE_ID) == NULL &&
@@ -196,8 +196,8 @@ NC_STATIC const PyCustomSlot *nc_rows_find_behind(const PyCustomSlot *rows, size
     return nc_rows_find(rows + begun, count - begun, id);
 }
 
-/* Merge the rows of a type by the rules of extensibletype.h, into a PyMem block (*out, *out_count),
- * and store the offset of its call table. */
+/* Merge the rows of a type by the rules of extensibletype.h. Store a PyMem block with the rows in
+ * *out, their number in *out_count, and the type's call-table offset in *out_offset. */
 NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out, size_t *out_count,
                             Py_ssize_t *out_offset)
 {
@@ -205,7 +205,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     PyHeapExtensibleTypeObject *base = NULL;
     const PyCustomSlotTable *first = NULL; /* table of the first base that has one */
     Py_ssize_t begun = 0;                  /* position of that base */
-    PyObject *nearest = NULL; /* MRO of that base; NULL if self has a table: others may be old */
+    PyObject *nearest = NULL; /* MRO of that base; NULL if self has a table, so others may be old */
     int is_chain = 1;         /* whether `nearest` is the rest of self's MRO */
     PyCustomSlot *rows = NULL;
     size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
