@@ -1,9 +1,11 @@
-/* csrc/callable/trampolinebody.h: the two outer forms of every ahead-of-time trampoline.
+/* csrc/callable/trampolinebody.h: code shared by all ahead-of-time trampolines: converters of
+ * arguments, and the two forms in which Python calls a trampoline.
  *
- * Idea. generate_trampolines.py writes, for each shape, `call_X(self, args)`: convert, call through
- * the single's pointer, convert back. The macros here wrap it as a built-in method, for
- * f.builtin(...), and as a vectorcall, for f(...). Both are as direct as hand-written C. Keywords
- * and a wrong number of arguments go to nc_call_irregular. After the call, one word shows whether a
+ * Idea. For each shape, generate_trampolines.py writes a function `call_X(self, args)`. The
+ * function converts the arguments, calls the C function of the callable's only entry, and converts
+ * the result. The macros here wrap call_X as a built-in method, for f.builtin(...), and as a
+ * vectorcall, for f(...). Both are as direct as hand-written C. nc_call_irregular handles keywords
+ * and a wrong number of arguments. After the call, call_X reads one word, which shows whether a
  * Python function left an exception in any thread. */
 #ifndef NC_TRAMPOLINEBODY_H
 #define NC_TRAMPOLINEBODY_H
@@ -13,8 +15,8 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* nc_get_X(self, args, i, out): converts argument i. Returns 0; 1 if arbitrary Python code may have
- * run; -1 with an exception. */
+/* nc_get_X(self, args, i, out): converts argument i. Returns 0, or -1 with an exception; returns 1
+ * if arbitrary Python code may have run. */
 NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
 {
     if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
@@ -47,7 +49,7 @@ NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
 NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
 {
     long small;
-    /* A digit has 30 bits, or 15. */
+    /* A small integer fits, since a digit has 30 or 15 bits. */
     if (NC_LIKELY(nc_small_integer(args[i], &small))) {
         *out = (int32_t)small;
         return 0;

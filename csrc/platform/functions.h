@@ -1,5 +1,5 @@
-/* csrc/platform/functions.h: functions and types that only module.c uses. NC_FUNCTIONS also builds
- * the module's method table. Each function is documented at its definition.
+/* csrc/platform/functions.h: declares the functions and types that only module.c uses. NC_FUNCTIONS
+ * also builds the module's method table. Each function is documented at its definition.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_FUNCTIONS_H
@@ -8,7 +8,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Casts a function with more than two arguments for a method table. */
+/* Casts a function with more than two parameters, for use in a method table. */
 #define NC_METHOD(function) ((PyCFunction)(void (*)(void))(function))
 
 /* ROW(C function, Python name, flags). */
@@ -66,15 +66,17 @@ NC_FUNCTIONS(NC_DECLARE)
 extern PyTypeObject NcLibrary_Type, NcMemory_Type;
 extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 
-/* Readies native callables, or the root class of native objects, for the module: 0, or -1 with an
+/* Readies the types of native callables and adds them to the module. Returns 0, or -1 with an
  * exception. */
 int nc_callable_ready(PyObject *module);
-/* Makes or adopts the process's metaclass and registry, before any other use: 0, or -1 with
- * ImportError. Called in one place, because each C file that calls it compiles the whole
- * metaclass. */
+/* Creates or adopts the process's metaclass and registry; must precede any other use of these.
+ * Returns 0, or -1 with ImportError. Only one C file should call PyExtensibleType_Import for this,
+ * because each such file compiles the whole metaclass. */
 int nc_objects_bring_runtime(void);
+/* Readies the root class of native objects and adds it to the module. Returns 0, or -1 with an
+ * exception. */
 int nc_objects_ready(PyObject *module);
-/* METH_FASTCALL, so it has its own row in module.c. */
+/* Not in NC_FUNCTIONS, since its parameters differ (METH_FASTCALL). */
 PyObject *nc_memory_make(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 #endif

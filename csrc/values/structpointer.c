@@ -23,14 +23,15 @@ static NcStructPointer *of(PyObject *object)
     return (NcStructPointer *)(void *)object;
 }
 
-/* Return the value in the library's dict for the type of a cffi object: borrowed, or NULL. */
+/* Look up the type of a cffi object in the library's dict. Return a borrowed reference, or NULL
+ * with an exception. */
 static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);
     PyObject *found = type != NULL ? PyDict_GetItemWithError(structs, type) : Py_False;
     if (found == NULL && !PyErr_Occurred()) {
         found = PyObject_GetItem(structs, type);
-        Py_XDECREF(found); /* a bool */
+        Py_XDECREF(found); /* a bool, so it stays alive */
     }
     return found;
 }
@@ -70,7 +71,8 @@ PyObject *nc_bare_of(PyObject *Py_UNUSED(module), PyObject *value)
     return Py_NewRef(nc_bare(value));
 }
 
-/* struct_pointer(cdata, structs, kept): wrap cdata if needed. Omit `kept` for memory owned by C. */
+/* struct_pointer(cdata, structs, kept): wrap cdata if it points to a struct that contains pointers.
+ * Omit `kept` for memory owned by C. */
 PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *cdata;
@@ -87,7 +89,8 @@ PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Only `cdata` is an attribute of the wrapper. Pointers read from the struct share its `kept`. */
+/* Return a member of the struct, or `cdata`, the wrapper's only own attribute. Pointers that are
+ * read from the struct share the wrapper's `kept`. */
 static PyObject *pointer_getattr(PyObject *object, PyObject *name)
 {
     PyObject *value = PyObject_GetAttr(of(object)->cdata, name);
@@ -126,7 +129,7 @@ static int pointer_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: the memory and the dicts break cycles. */
+/* No tp_clear: clearing the memory block and the dicts breaks cycles. */
 static void pointer_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);

@@ -1,8 +1,8 @@
-"""C++ function types as mangled by the Itanium C++ ABI, which GCC and Clang follow.
+"""Parse C++ function types as mangled by the Itanium C++ ABI, which GCC and Clang follow.
 
-`read("PFddE")` returns the signature of ``double (*)(double)``; the text is that of
-``typeid(f).name()``. It reads functions of C scalars, of std::complex of float and double, and of
-pointers and references to these. Pointers to classes are opaque. All other types raise a
+`read("PFddE")` returns the signature of ``double (*)(double)``. In C++, ``typeid(f).name()``
+returns such a text. Arguments and results may be C scalars, std::complex of float or double, and
+pointers or references to these. Pointers to classes are opaque. All other types raise
 SignatureError.
 """
 
@@ -15,25 +15,28 @@ from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._types.signature import Signature
 
-#: Type letters, and their codes.
+#: Type letters of the ABI, and the codes of nativecall's signatures for them.
 _SCALARS = dict(zip("vbcahstijlmxyfde", "v?cbBhHiIlLqQfdg", strict=True))
 _COMPLEX = "St7complexI"
 
 
 class _Type(namedtuple("_Type", ["code", "const", "name"], defaults=(False, ""))):
-    """A type: its code, whether it is const, and a name for errors if C cannot pass it."""
+    """A type: its code, whether it is const, and its name if it is a class.
+
+    C cannot pass a class, so its code is empty and errors show the name.
+    """
 
     __slots__ = ()
     code: str
     const: bool
-    name: str  # of a class
+    name: str
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.known: list[_Type] = []  # targets of S_, S0_, S1_ …
+        self.known: list[_Type] = []  # the types to which S_, S0_, S1_ … refer
 
     def error(self, why: str) -> SignatureError:
         return SignatureError(f"the C++ type {self.text!r} {why}")
@@ -74,13 +77,13 @@ class _Parser:
         return self.named()
 
     def pointer(self, inner: _Type) -> _Type:
-        if inner.code in ("", "v"):  # a class, or empty
+        if inner.code in ("", "v"):  # a class or void
             return _Type("P", inner.const)
         is_function = inner.code.startswith("X{")
         return _Type(inner.code if is_function else f"&{inner.code}", inner.const)
 
     def matched(self, pattern: str) -> str | None:
-        """Consume a match, and return it."""
+        """Return the text that matches a pattern here, and skip it; None without a match."""
         found = re.compile(pattern).match(self.text, self.at)
         self.at = self.at if found is None else found.end()
         return None if found is None else found[0]
@@ -126,7 +129,7 @@ def read(name: str) -> Signature:
     Raises
     ------
     SignatureError
-        If it is another type, or C code cannot call such functions.
+        If `name` is not that of a function pointer type, or C code cannot call such functions.
     """
     parser = _Parser(name)
     if not parser.accept("PF") and not parser.accept("PDoF"):

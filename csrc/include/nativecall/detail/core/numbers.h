@@ -1,10 +1,11 @@
 /* nativecall/detail/core/numbers.h: converts scalars in memory to C numbers and back.
  *
- * Idea:       an integer is read as 64 bits, a float as a long double. A float without a C type
- *             (BITS in scalars.h) is an IEEE 754 interchange format. Its row gives the number of
- *             digits; the bits left by the sign and the digits are the exponent.
+ * Idea:       An integer is read as 64 bits, a float as a long double. A float without a C type
+ *             (BITS in scalars.h) has an IEEE 754 interchange format. Its row states the
+ *             number of binary digits, including the implicit leading 1. The exponent field has the
+ *             remaining bits.
  *
- * Guarantees: reading is exact. Writing a float rounds once, to nearest, ties to even. Memory need
+ * Guarantees: Reading is exact. Writing a float rounds once, to nearest, ties to even. Memory need
  *             not be aligned.
  *
  * Threads:    pure functions.
@@ -21,7 +22,7 @@ NC_C_BEGIN
 /* Return the value of a float of `size` bytes, given its bits. */
 NC_STATIC_INLINE double nc_bits_to_double(uint64_t from, size_t size, int digits)
 {
-    const int width = (int)(8 * size) - digits; /* of the exponent field */
+    const int width = (int)(8 * size) - digits; /* bits of the exponent field */
     const uint64_t full = (UINT64_C(1) << width) - 1;
     const uint64_t mantissa = from & ((UINT64_C(1) << (digits - 1)) - 1);
     const uint64_t sign = from >> (8 * size - 1) << 63;
@@ -30,7 +31,7 @@ NC_STATIC_INLINE double nc_bits_to_double(uint64_t from, size_t size, int digits
     double value;
 
     if (exponent == 0) {
-        /* Subnormal: count units of the smallest number, which is a normal double. */
+        /* Subnormal: a multiple of the format's smallest number, which is a normal double. */
         bits = (1023 - (full >> 1) + 2 - (uint64_t)digits) << 52;
         memcpy(&value, &bits, sizeof value);
         value *= (double)(int64_t)mantissa;
@@ -56,7 +57,7 @@ NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digit
     if (value != value) {
         return sign | infinity | UINT64_C(1) << (digits - 2) | mantissa >> dropped;
     }
-    /* The exponent field minus 1: the leading digit of the mantissa adds 1. */
+    /* The exponent field minus 1, since the leading digit of the mantissa adds 1 to the field. */
     int exponent = (int)(bits >> 52 & 0x7FF) - 1024 + (1 << (width - 1)) - 1;
     mantissa |= UINT64_C(1) << 52;
     if (exponent < 0) {
@@ -71,8 +72,8 @@ NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digit
     return sign | (units < infinity ? units : infinity);
 }
 
-/* Return a double that rounds to fewer digits as the long double itself would (round to odd): if
- * inexact, truncate it and set its last bit. */
+/* Convert a long double to a double that rounds to fewer digits with the same result (round to
+ * odd). If the conversion is inexact, truncate the value and set the last bit. */
 NC_STATIC_INLINE double nc_double_to_round(long double value)
 {
     double cut = (double)value;
@@ -87,8 +88,8 @@ NC_STATIC_INLINE double nc_double_to_round(long double value)
     return cut;
 }
 
-/* Convert the stored value to a C number and back, selected by the `held` column of a row. For
- * macros that expand the table. */
+/* Convert a stored value to a C number and back, for macros that expand the table. The `held`
+ * column of a row selects the macro. */
 #define NC_NUMBER_NATIVE(value, digits) (value)
 #define NC_NUMBER_BITS(value, digits) nc_bits_to_double(value, sizeof(value), digits)
 #define NC_HELD_NATIVE(type, number, digits) ((type)(number))
