@@ -53,7 +53,7 @@ def found(name: str) -> object:
 
 
 def get_errno() -> int:
-    """Return errno from this thread's last call of a function with ``errno=True``, at first 0."""
+    """Return errno from this thread's last call of a function with ``errno=True``; at first 0."""
     return int(_ext.saved_errno())
 
 

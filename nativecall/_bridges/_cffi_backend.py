@@ -272,7 +272,7 @@ def _as_written(text: str) -> FFIType | None:
 def _declared(ffi: Foreign, text: str) -> FFIType | None:
     """Return the function pointer type that a C text declares in an FFI; None for other texts.
 
-    Without an FFI, a new one is used.
+    If `ffi` is None, use a new FFI.
     """
     # C declarations are ASCII, and an API-mode FFI aborts on a lone surrogate.
     if not text.isascii():

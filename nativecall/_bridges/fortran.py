@@ -296,7 +296,7 @@ def _refuse_unlike(signature: Signature, known: Signature) -> None:
 
 
 def _is_like(given: CType, known: CType) -> bool:
-    """Return whether an argument is passed like a known one, or is by value what that points to."""
+    """Return whether an argument suits a known one: passed alike, or by value, not by reference."""
     if given.text == known.text or given.kind == "voidptr":
         return True
     if isinstance(given, (Pointer, FunctionPointer)) and known.kind == "voidptr":

@@ -391,9 +391,10 @@ class NativeCallable(_ext.CallableBase):
     ) -> numpy.ufunc:
         """Create a NumPy ufunc that calls this function for each element of arrays.
 
-        It broadcasts, and supports ``out=``, ``where=``, ``dtype=`` and `numpy.errstate`; with two
-        arguments also `reduce` and similar methods. Each entry becomes a loop. Out-parameters
-        (`out` of `wrap` and `load`) and the fields of a returned struct are outputs.
+        The ufunc broadcasts, and supports ``out=``, ``where=``, ``dtype=`` and `numpy.errstate`. If
+        it has two arguments, it also supports `reduce` and similar methods. Each entry becomes a
+        loop. Out-parameters (`out` of `wrap` and `load`) and the fields of a returned struct are
+        outputs.
 
         Parameters
         ----------

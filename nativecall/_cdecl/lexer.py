@@ -68,7 +68,7 @@ DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
 
 def _spellings() -> dict[tuple[str, ...], str]:
-    """Return the usual spelling of each type, by each set of words that C allows for it, sorted."""
+    """Return the usual spelling of each type; keys are the sorted words of an allowed spelling."""
     found: dict[tuple[str, ...], str] = {("signed",): "int"}
     for name in ("void", *[one for one in CODES if one != "unsigned int"]):
         words = name.split()

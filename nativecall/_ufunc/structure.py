@@ -69,7 +69,7 @@ def _require_known(module: Foreign) -> None:
 
 
 def fields(ufunc: numpy.ufunc) -> Foreign:
-    """Return the struct of a ufunc, which the caller must keep alive.
+    """Return the struct of a ufunc; the caller must keep the ufunc alive.
 
     Raises
     ------

@@ -1,5 +1,5 @@
-/* nativecall/detail/core/intern.h: interns byte strings: equal strings share one immortal copy, so
- * one address.
+/* nativecall/detail/core/intern.h: interns byte strings. Equal strings share one immortal copy, and
+ * so have one address.
  *
  * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their only copy.
  *             Readers take no lock and write nothing, so threads do not slow each other down.
