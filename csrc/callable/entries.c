@@ -1,21 +1,22 @@
 /* csrc/callable/entries.c: the lookups of entries.h.
  *
- * nc_callinterface_of maps a signature in any spelling to its call interface. Its interned text is
- * compared with those of the call table by address, so a spelling that was seen before is not
- * parsed again. Python code handles missing entries only: the specialize hook, and the error that
- * lists the entries.
+ * nc_callinterface_of maps a signature in any spelling to a call interface, and does not parse a
+ * known spelling again. The call interface's interned text is compared by address with the texts
+ * in the call table. Python code runs only if an entry is missing: the specialize hook, and the
+ * code that raises the error with a list of the entries.
  *
  * Threads: everything here needs the GIL. Making a call interface, calling a hook and allocating
- * memory may run Python code. The table is read after that, so entries added meanwhile by another
- * thread are found. */
+ * memory may run Python code. The table is read after these steps, so a lookup finds the entries
+ * that another thread adds meanwhile. */
 #include "entries.h"
 
 #include "callinterface.h"
 #include "construct.h"
 #include "platform/lists.h"
 
-/* How many entries native callers find: none if a subclass overrides __call__. While entries are
- * being added, the table may have more entries than there are parts. */
+/* The number of entries that native callers find: 0 if a subclass overrides __call__. While an
+ * entry is added, the table and the tuple of parts may differ in length. The smaller length counts.
+ */
 static inline Py_ssize_t offered(NcCallable *self)
 {
     PyObject *parts = self->more->parts;
@@ -29,8 +30,8 @@ static inline NcCallable *part_at(const NcCallable *self, Py_ssize_t position)
     return (NcCallable *)(void *)PyTuple_GET_ITEM(self->more->parts, position);
 }
 
-/* The part that has the entry of a signature; a single is its own part. A borrowed reference, or
- * NULL if there is none. */
+/* Returns the part that has the entry for a signature, as a borrowed reference, or NULL if no part
+ * has it. The part of a single is the single itself. */
 static inline NcCallable *part_of(NcCallable *self, const NcCallInterface *cif)
 {
     const PyNativeCallableEntry *entries = self->calls->entries;
@@ -50,8 +51,8 @@ static inline NcCallable *part_of(NcCallable *self, const NcCallInterface *cif)
     return NULL;
 }
 
-/* Asks the specialize hook for an entry that is missing from the table. Returns its part, or NULL
- * with an exception. */
+/* Asks the specialize hook for an entry that is missing from the table. Returns the entry's part,
+ * or NULL with an exception. */
 NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallInterface *cif)
 {
     PyObject *text = PyTuple_GET_ITEM(cif->alone, 0);
@@ -71,7 +72,7 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallInterface *cif)
     return part;
 }
 
-/* The part of a signature as written; NULL with an exception. */
+/* Returns the part for a signature in any spelling, or NULL with an exception. */
 static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
 {
     NcCallInterface *cif = nc_callinterface_of(signature);

@@ -1,7 +1,9 @@
 /* csrc/callable/library.c: open shared libraries, and native callables for their functions.
  *
- * A library is never unloaded: its threads, signal handlers and thread-local destructors may run
- * until the process ends. Everything here needs the GIL, and releases it while the loader works. */
+ * A library is never unloaded, because its threads, signal handlers and thread-local destructors
+ * may run until the process ends.
+ *
+ * Threads: everything here needs the GIL, and releases it while the loader runs. */
 #include "callinterface.h"
 #include "core/core.h"
 #include "call/kept.h"
@@ -15,13 +17,13 @@
 
 enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
 
-/* One object for each file, however often it is opened: the functions that the library's C code
- * stores stay alive while any part of it is in use. */
+/* There is one object for each file, however often the file is opened. So the functions that the
+ * library's C code stores stay alive while any part of the library is in use. */
 typedef struct Library {
     PyObject_HEAD
     void *handle;         /* the loader's; hidden from Python code */
-    PyObject *kept;       /* dict: functions that its C code stores (kept.h) */
-    struct Library *next; /* list of all living ones (platform/links.h) */
+    PyObject *kept;       /* dict: functions that the library's C code stores (kept.h) */
+    struct Library *next; /* list of all living Library objects (platform/links.h) */
     struct Library **from;
 } Library;
 
@@ -48,7 +50,7 @@ PyObject *nc_library_kept(PyObject *owner)
         owner = callable->more->owners;
     }
     const int is_list = owner != NULL && PyList_Check(owner);
-    if (is_list || (owner != NULL && PyTuple_Check(owner))) { /* a symbol's, or several */
+    if (is_list || (owner != NULL && PyTuple_Check(owner))) { /* one or more owners */
         for (Py_ssize_t i = 0; kept == NULL && i < PySequence_Fast_GET_SIZE(owner); i++) {
             kept = nc_library_kept(PySequence_Fast_GET_ITEM(owner, i));
         }
@@ -61,14 +63,15 @@ PyObject *nc_library_keeps(PyObject *Py_UNUSED(module), PyObject *owner)
     return PyBool_FromLong(nc_library_kept(owner) != NULL);
 }
 
-/* No tp_clear: the collector clears the dictionary of a cycle. */
+/* No tp_clear: the collector breaks a cycle by clearing the dictionary `kept`. */
 static int library_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((Library *)(void *)object)->kept);
     return 0;
 }
 
-/* Looks up a symbol without the GIL: the loader may run code, or wait for a thread that does. */
+/* Looks up a symbol without the GIL, because the loader may run code, or wait for a thread that
+ * runs code. */
 static int look_up(PyObject *object, const char *name, const char *version, void **address)
 {
     void *handle = ((Library *)(void *)object)->handle;
@@ -77,8 +80,8 @@ static int look_up(PyObject *object, const char *name, const char *version, void
     Py_END_ALLOW_THREADS return status;
 }
 
-/* symbol(name, version=None): the address of a symbol (bytes), or of one version of it; 0 if there
- * is none. */
+/* symbol(name, version=None): the address of a symbol (bytes), or of one version of the symbol. 0
+ * if there is no such symbol. */
 static PyObject *library_symbol(PyObject *object, PyObject *args)
 {
     const char *name;
@@ -98,10 +101,10 @@ static PyObject *library_symbol(PyObject *object, PyObject *args)
 }
 
 /* function(name, signature, library, class): the callable of a function without options, by its
- * signature or call interface. Its owner is a tuple of that class: (this library, library, name,
- * None, None). Returns None if Python code must handle the arguments or raise the error: a missing
- * symbol, a name or signature that is not an exact str, a signature with Python objects. Raises the
- * error of an invalid signature. */
+ * signature or call interface. The callable's owner is a tuple of the given class: (this library,
+ * library, name, None, None). Raises the error for an invalid signature. Returns None if Python
+ * code must handle the arguments or raise the error: for a missing symbol, a name or signature that
+ * is not an exact str, or a signature with Python objects. */
 static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = nargs == 4 ? args[0] : NULL;
@@ -145,7 +148,7 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
 
 /* ---- the type -------------------------------------------------------------------------------- */
 
-/* path: the file as bytes; None if the loader does not report it. */
+/* path: the path of the file as bytes; None if the loader does not report the path. */
 static PyObject *library_get_path(PyObject *object, void *Py_UNUSED(closure))
 {
     char path[TEXT];

@@ -107,9 +107,9 @@ int nc_report_taken(const void *address);
 
 /* ---- from a holder to a call ----------------------------------------------------------------- */
 
-/* Closes a stash at the end of the call that its function was passed to. If its exception came
- * before that of *first, or *first is NULL, *first becomes this stash. The later exception goes to
- * sys.unraisablehook. */
+/* Closes the stash of a function at the end of the call that the function was passed to. Leaves in
+ * *first (which may be NULL) the stash with the earliest exception so far, and reports the later
+ * exception to sys.unraisablehook. */
 void nc_stash_close(NcStash *stash, PyObject **first);
 /* Raises the exception of a closed stash and releases `value`. If `first` is NULL, returns
  * `value`. */

@@ -4,9 +4,9 @@
  * Python code checks the first object of each class and registers the answer in a row
  * (cffipointers.c).
  *
- * ctypes has no C API, so objects are read through their buffers. A byref() object exports none.
- * The offsets of its address and its object are searched in the first one; if that fails, Python
- * code handles byref(). */
+ * ctypes has no C API, so ctypes objects are read through their buffers. byref() objects export no
+ * buffer. So in the first byref() object, the offsets of the address and of the referenced object
+ * are searched. If the search fails, Python code handles byref(). */
 #include "pointers.h"
 
 #include "platform/address.h"
@@ -14,25 +14,26 @@
 
 #include <string.h>
 
-/* How objects of a class are accepted, set by nativecall/_bridges/_ctypes.py. */
+/* How an object of a class is accepted; set by nativecall/_bridges/_ctypes.py. */
 enum {
-    STRUCTS = 1, /* the pointer points to their memory */
-    POINTER = 2, /* their memory contains the pointer */
-    BYREF = 3    /* byref() of one is the pointer */
+    STRUCTS = 1, /* the pointer points to the object's memory */
+    POINTER = 2, /* the object's memory contains the pointer */
+    BYREF = 3    /* byref() of the object is the pointer */
 };
 
 static PyObject *base_member; /* NULL before the ctypes bridge is imported */
 static PyObject *objects_member;
 static const PyTypeObject *byref_class; /* NULL before the first byref() */
-static Py_ssize_t address_at;           /* offset of its address; 0: unknown */
-static Py_ssize_t object_at;            /* offset of its object; 0: unknown */
+static Py_ssize_t address_at;           /* offset of the address in a byref(); 0: unknown */
+static Py_ssize_t object_at;            /* offset of the object in a byref(); 0: unknown */
 
 static int is_taken(PyObject *wanted, PyTypeObject *class_, int how)
 {
     return (nc_taken_mask(wanted, (PyObject *)class_) & ((uintptr_t)1 << how)) != 0;
 }
 
-/* take_ctypes(ctype, class, how): register that arguments of type `ctype` accept the class. */
+/* take_ctypes(ctype, class, how): register that arguments of type `ctype` accept objects of the
+ * class. */
 PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *wanted;
@@ -46,8 +47,8 @@ PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* know_ctypes(base, objects): set the descriptors `_b_base_` and `_objects` of ctypes' own class.
- * User classes may have other attributes with these names. */
+/* know_ctypes(base, objects): store the descriptors `_b_base_` and `_objects` of the base class of
+ * ctypes. User classes may define other attributes with these names. */
 PyObject *nc_know_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *base;
@@ -70,8 +71,8 @@ static void *word_at(PyObject *object, Py_ssize_t offset)
     return word;
 }
 
-/* Return the offset of a word in an object, after its header, or 0 if it is not there exactly
- * once. */
+/* Return the offset of a word in an object, after the object's header. Return 0 unless the word
+ * occurs exactly once. */
 static Py_ssize_t place_of(PyObject *object, const void *word)
 {
     Py_ssize_t found = 0;
@@ -87,8 +88,8 @@ static Py_ssize_t place_of(PyObject *object, const void *word)
     return found;
 }
 
-/* know_byref(reference, object, address): find the offsets in a byref() of an object at an address.
- * All instances of its class have the same members. */
+/* know_byref(reference, object, address): find the offsets of the object and of the address in
+ * `reference`, a byref() of the object. All byref() objects have the same layout. */
 PyObject *nc_know_byref(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *reference;
@@ -110,7 +111,8 @@ int nc_takes_structs(PyObject *wanted, PyObject *value)
     return is_taken(wanted, Py_TYPE(value), STRUCTS);
 }
 
-/* The exported buffer keeps the object alive, and shows if it is resized before the call. */
+/* The exported buffer keeps the object alive, and shows whether the object is resized before the
+ * call. */
 static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
 {
     PyObject *object = address_at != 0 && object_at != 0 ? word_at(reference, object_at) : NULL;
@@ -131,8 +133,9 @@ static PyObject *read_by(PyObject *member, PyObject *value)
     return Py_TYPE(member)->tp_descr_get(member, value, NULL);
 }
 
-/* Return all objects that the pointer keeps alive now: None, a list, or NULL, perhaps with an
- * exception, if ctypes keeps them in nested dicts or in another object. */
+/* Return the objects that the pointer keeps alive now, as a list, or None if there are no such
+ * objects. Return NULL, perhaps with an exception, if ctypes keeps them in nested dicts or in
+ * another object. */
 static PyObject *owners_of(PyObject *value)
 {
     PyObject *base = read_by(base_member, value);

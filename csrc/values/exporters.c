@@ -9,7 +9,8 @@
 
 /* ---- matching of buffers --------------------------------------------------------------------- */
 
-/* Return whether a buffer is an array of structs, or bytes for a whole number of them. */
+/* Return whether a buffer is an array of the argument's structs, or bytes for a whole number of
+ * such structs; -1 with an exception. */
 static int holds_structs(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                          const Py_buffer *buffer)
 {
@@ -36,8 +37,8 @@ static int holds_structs(const NcCallInterface *cif, Py_ssize_t index, PyObject 
     return truth;
 }
 
-/* Pointers to char, signed or unsigned, accept any bytes; pointers to void anything except Python
- * objects. */
+/* Pointers to char, signed or unsigned, accept any items of one byte. Pointers to void accept all
+ * items except Python objects. */
 int nc_buffer_suits(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer)
 {
@@ -69,8 +70,8 @@ int nc_buffer_is_aligned(const NcCallInterface *cif, Py_ssize_t index, const Py_
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 /* Let Python code raise the error for a buffer (nativecall/_values/refusals.py). Messages name the
- * type of `shown`. If `place` is negative, `name` is the whole subject. Return whether there was no
- * error after all, which is possible for "rows". */
+ * type of `shown`. If `place` is negative, `name` is the whole subject of the message. Return 0
+ * with an exception, or 1 if Python code raised none, which is possible for "rows". */
 static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                   PyObject *shown, const char *why)
 {
@@ -85,8 +86,8 @@ static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, 
     return done != NULL;
 }
 
-/* Return whether the rows of a matching buffer have the length of the arrays that a pointer points
- * to, or 0 with an exception. One-dimensional buffers and Fortran order always match. */
+/* For a pointer to arrays: return 1 if the rows of a matching buffer are as long as the arrays.
+ * Otherwise return 0 with an exception. One-dimensional buffers and Fortran order always match. */
 static int has_rows(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                     const Py_buffer *buffer)
 {
@@ -120,7 +121,7 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     if (NC_UNLIKELY(PyUnicode_Check(value) && nc_takes_text(cif, index))) {
-        /* numpy.str_: its buffer has a character format that C does not use. */
+        /* A numpy.str_. The format of its buffer is not one of C's text formats. */
         if (exported) {
             PyBuffer_Release(&out->buffer);
         }
@@ -131,7 +132,7 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
     if (!exported) {
         out->buffer.obj = NULL;
         if (nc_clear_refusal()) {
-            /* For Fortran it may be a number. */
+            /* Fortran functions also accept numbers, by reference. */
             int status = cif->fortran ? nc_is_referred(cif, index, value) : 0;
             status = status > 0 ? nc_refer(cif, name, place, value, out) : status == 0 ? 2 : -1;
             if (status != 2) {
@@ -149,19 +150,19 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
         PyBuffer_Release(&out->buffer);
         return nc_refer(cif, name, place, value, out);
     }
-    /* A Python __buffer__, or the hook for structs. */
+    /* Python code ran if the type defines __buffer__ in Python, or in the hook for structs. */
     int ran = out->buffer.obj != value || cif->arguments[index].pointee == 'T';
     int is_pointer = nc_buffer_is_pointer(&out->buffer);
     int suits = is_pointer ? 0 : nc_buffer_suits(cif, index, value, &out->buffer);
     if (suits > 0 && (cif->order == 'F' || shown != value) &&
         !PyBuffer_IsContiguous(&out->buffer, cif->order)) {
-        /* ctypes exports its arrays (in C order), and Memory any array, even if other flags were
-         * requested. */
+        /* Some exporters ignore the requested order: ctypes always exports C order, and Memory any
+         * layout. */
         suits = 0;
     } else if (suits > 0 && nc_buffer_is_short(cif, index, &out->buffer)) {
         (void)refuse(cif, name, place, value, shown, "short");
     } else if (suits > 0 && !has_rows(cif, name, place, value, &out->buffer)) {
-        /* has_rows raised */
+        /* has_rows has raised the error */
     } else if (suits > 0 && !nc_buffer_is_aligned(cif, index, &out->buffer)) {
         (void)refuse(cif, name, place, value, shown, "alignment");
     } else if (suits > 0) {
@@ -192,7 +193,8 @@ int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
     if (status >= 0 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
         return status;
     }
-    /* No memory, so perhaps a number of another library. Otherwise keep the first error. */
+    /* The value has no memory to point to, but may be a number of another library. If not, raise
+     * the first error. */
     PyObject *refusal = nc_exception_take();
     status = nc_refer(cif, name, place, value, out);
     if (status == 2 || (status < 0 && PyErr_ExceptionMatches(PyExc_TypeError))) {
@@ -244,7 +246,7 @@ int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t pl
     }
     PyObject *first = PyTuple_GET_ITEM(found, 0);
     if (!PyLong_Check(first)) {
-        /* The memory of an array that exports no buffer. */
+        /* The value is an array without a buffer; `first` exports its memory. */
         Py_ssize_t index = place < 0 ? 0 : place;
         int exported =
             PyObject_GetBuffer(first, &out->buffer, nc_export_flags(cif, index, first)) == 0;

@@ -1,11 +1,11 @@
-"""Reader of .pxd files: the types and functions that a Cython module declares for others.
+"""Read .pxd files: the types and functions that a Cython module declares for other modules.
 
-It reads declarations at the start of a line: `ctypedef`, `cdef struct`, `cdef enum`, `cdef` and
-`cpdef` functions, and cimports. Nothing here raises: declarations that it cannot read are skipped
-and stay unknown.
+The reader recognises declarations at the start of a line: `ctypedef`, `cdef struct`, `cdef enum`,
+`cdef` and `cpdef` functions, and cimports. It never raises: it skips declarations that it cannot
+read, and their names stay unknown.
 
-Cython's C name of a type contains the packages, the module and the type, each of the former after
-its length: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
+Cython's C name of a type contains the packages, the module and the type. The length of each package
+and module name precedes the name: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._fifo import Cache
 
 MOST_BYTES = 1 << 22
 
-#: NumPy's and Cython's names of types, beyond those of C declarations.
+#: NumPy's and Cython's names of types that C declarations do not have.
 SIZED = {
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "intp": "intptr_t",
@@ -43,8 +43,9 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
     ----------
     functions : dict of str to Promise
     types : dict of str to str
-        The C declaration of each type, by name. Other types of the file stand between
-        ``@``, and cimported ones with their module, as ``@package.module.name@``.
+        The C declaration of each type, by name. In a declaration, names of other types in the
+        file are enclosed in ``@``. Cimported names include the module, as in
+        ``@package.module.name@``.
     """
 
     __slots__ = ()
@@ -53,15 +54,15 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
 
 
 class Promise(namedtuple("Promise", ["nogil", "raises"])):
-    """What a declaration promises to callers.
+    """The guarantees that a declaration gives to callers.
 
     Attributes
     ----------
     nogil : bool
         Whether the function may be called without the GIL.
     raises : bool or None
-        Whether it may set an exception; False with ``noexcept``. None if the declaration
-        does not say: its meaning changed in Cython 3.
+        Whether the function may set an exception; False with ``noexcept``. None if the declaration
+        has no exception clause, because the meaning of that changed in Cython 3.
     """
 
     __slots__ = ()
@@ -123,7 +124,7 @@ def read(text: str) -> Pxd:
 
 
 def _cimported(text: str) -> dict[str, str]:
-    """Return the cimported names, and what each stands for, with its module: ``pkg.other.real``."""
+    """Return a dict from each cimported name to its full name, such as ``pkg.other.real``."""
     found: dict[str, str] = {}
     for module, several, one in _CIMPORT.findall(text):
         for name in (several or one).split(","):
@@ -140,7 +141,7 @@ def _cimported(text: str) -> dict[str, str]:
 
 
 def _integer(members: list[str]) -> str:
-    """Return the type of an enum, which its values determine; int if these are unknown."""
+    """Return the type of an enum, which depends on the values; int if they cannot be parsed."""
     if not members:
         return "int"
     values = ", ".join([member.rstrip(", ") for member in members])
@@ -161,7 +162,7 @@ def _declared(alias: str) -> str | None:
 
 
 def _in_c(text: str, names: dict[str, str]) -> str:
-    """Return a declaration in C, with the types in `names` between ``@``."""
+    """Return a declaration in C, with the types in `names` enclosed in ``@``."""
     text = re.sub(r"\b(float|double)\s+complex\b", r"\1 _Complex", text)
 
     def word(match: re.Match[str]) -> str:
@@ -181,7 +182,7 @@ _read: Cache[tuple[str, int, int], Pxd] = Cache(16)
 
 
 def beside(file: object) -> Pxd | None:
-    """Return the .pxd of an extension module's file, None if there is none."""
+    """Return the declarations in the .pxd file beside an extension module's file; None without one."""
     if not isinstance(file, str):
         return None
     folder, name = os.path.split(file)
@@ -199,10 +200,10 @@ def beside(file: object) -> Pxd | None:
 
 
 def of_module(name: str) -> Pxd | None:
-    """Return the .pxd file of a module, which need not be imported; None if there is none.
+    """Return the declarations in a module's .pxd file; None if the module has no such file.
 
-    For a module that is not imported, search where Python would import it from: the directories of
-    its package, as far as that is imported.
+    The module need not be imported. If it is not, search the directories where Python would look
+    for the module: those of the innermost imported package.
     """
     module = sys.modules.get(name)
     if module is not None:
@@ -222,7 +223,7 @@ def of_module(name: str) -> Pxd | None:
 
 
 def absolute(name: str, module: str) -> tuple[str, str]:
-    """Return the module and the name there of a type cimported by a module's file."""
+    """Return the defining module of a name that a module's file cimports, and the name there."""
     path, _, own = name.rpartition(".")
     dots = len(name) - len(name.lstrip("."))
     if dots:
@@ -234,7 +235,7 @@ def absolute(name: str, module: str) -> tuple[str, str]:
 
 
 def unmangled(name: str, prefix: str) -> tuple[str, str]:
-    """Return the module and the name there of a mangled Cython name."""
+    """Split a mangled Cython name; return the module and the name in that module."""
     parts, own = [], name.removeprefix(prefix)
     while length := re.match(r"\d+", own):
         end = length.end() + int(length[0])

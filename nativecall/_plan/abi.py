@@ -1,9 +1,9 @@
 """How a C ABI passes arguments and results, for the core's calls and for generated code.
 
-An `ABI` places the values of one call. A value is passed in up to four pieces, each in a register
-or on the stack, or as a pointer to memory. The place of a piece is a byte offset into the *block*.
+An `ABI` places the values of one call. A value is passed as a pointer to memory, or in up to four
+pieces, each in a register or on the stack. The place of a piece is a byte offset into the *block*.
 The block is the memory image of a call in csrc/call/: argument registers, result registers, then
-stack arguments. LLVM places values itself and uses only the pieces.
+stack arguments. Generated code uses only the pieces, since LLVM places the values.
 
 Nothing here imports LLVM, and each ABI can be used on any machine.
 """
@@ -30,7 +30,7 @@ _UNKNOWN = "the C ABI of this machine is not known"
 
 
 class Piece(namedtuple("Piece", ["kind", "offset", "size"])):
-    """The part of a value that goes into one register, if one is left.
+    """The part of a value that goes into one register, if a register is free.
 
     Attributes
     ----------
@@ -54,14 +54,14 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
     ctype : CType
     how : {"void", "value", "pieces", "stack", "reference"}
         ``"value"``: a number or pointer. ``"pieces"``: an object cut into pieces. ``"stack"``: an
-        argument that lies whole on the stack. ``"reference"``: a pointer, to a copy of an argument
-        or to the caller's memory for a result. ``"void"``: no result.
+        argument that lies whole on the stack. ``"reference"``: a pointer. For an argument it points
+        to a copy, for a result to the caller's memory. ``"void"``: no result.
     pieces : tuple of Piece
         The pieces for ``"value"`` and ``"pieces"``.
     places : tuple of int
-        The offset of each piece in the block; otherwise that of the object or the pointer to it.
-        Several places for a single piece are copies. A reference result may have a second place:
-        where the function returns the pointer.
+        The offset of each piece in the block. Without pieces, the offset of the object, or of the
+        pointer to the object. If a single piece has several places, each gets a copy. A reference
+        result may have a second place, where the function returns the pointer.
     """
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
 
     @property
     def moves(self) -> list[tuple[int, int, int]]:
-        """(offset in the value, offset in the block, size) of each piece."""
+        """(offset in the value, offset in the block, size) for each place of a piece."""
         pieces = self.pieces * (len(self.places) // len(self.pieces))
         return [(one.offset, at, one.size) for one, at in zip(pieces, self.places, strict=True)]
 
@@ -121,8 +121,8 @@ class ABI:
     Attributes
     ----------
     by_place : bool
-        Whether an argument's position among all arguments selects its register, not its position
-        among those of its kind. An object in a register is then an integer of its size.
+        Whether an argument's register depends on the position among all arguments, not among the
+        arguments of the same kind. An object in a register is then an integer of the same size.
     extends : bool
         Whether the caller extends integers narrower than 32 bits to 32 bits.
     joined : bool
@@ -146,11 +146,11 @@ class ABI:
     packs = False
 
     def pieces(self, ctype: CType) -> tuple[Piece, ...] | None:
-        """Return the pieces of a value that go into registers; None if it is passed in memory."""
+        """Return the pieces of a value that go into registers; None for a value in memory."""
         raise Unsupported(_UNKNOWN)
 
     def result(self, ctype: CType) -> Passing:
-        """Return how a result is passed; for ``"reference"``, the pointer is a hidden argument."""
+        """Return how a result is passed. For ``"reference"``, the pointer is a hidden argument."""
         pieces = self.pieces(ctype)
         if pieces is None:
             return Passing(ctype, "reference", (), self.indirect)
@@ -159,12 +159,13 @@ class ABI:
         return Passing(ctype, how, pieces, tuple([next(places[one.kind]) for one in pieces]))
 
     def place(self, result: CType, args: Sequence[CType], fixed: int | None = None) -> Call:
-        """Place the values of a call; `fixed` is the number of fixed arguments if it is variadic.
+        """Place the values of a call.
 
+        If the function is variadic, `fixed` is the number of fixed arguments.
         Raises
         ------
         Unsupported
-            For a type that the ABI does not describe here.
+            For a type that is not supported on this ABI.
         """
         for one in (result, *args):
             if one.alignment > 16:

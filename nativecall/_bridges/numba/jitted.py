@@ -1,10 +1,10 @@
-"""Jitted functions: choosing the instance to compile, and its C function.
+"""Jitted functions: choose the instance to compile, and get the instance's C function.
 
 An instance is a jitted function compiled for given argument types. Omitted arguments have their
 defaults, and surplus arguments go to `*args`.
 
-Arrays. Where Numba allows it, the function is compiled for read-only arrays, so that callers may
-pass them. The signature then says `const`.
+Arrays. If Numba can compile the function for read-only arrays, it does, so that callers may pass
+read-only arrays. The signature then declares these arguments `const`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check(obj: NumbaObject) -> None:
 
 
 class Instance:
-    """An instance of a jitted function (a Numba dispatcher); it keeps the machine code."""
+    """An instance of a jitted function (a Numba dispatcher), which keeps the machine code alive."""
 
     __slots__ = ("_library", "compiled", "function", "signature")
 
@@ -90,7 +90,8 @@ class Instance:
 def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
     """Return the C function that a jitted function compiles to for a signature.
 
-    Raise SignatureError if Numba cannot compile it for these arguments, or the result differs.
+    Raise SignatureError if Numba cannot compile the jitted function for these arguments, or if the
+    result type differs.
     """
     check(obj)
     check_errors(signature, errors)
@@ -100,8 +101,8 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
     readonly = CONVENTIONS[errors].passed(signature.readonly)
     with core("compiler_lock").global_compiler_lock:
         compiled, promised = _compile(obj, signature, args, readonly)
-        # Stored on the jitted function. Numba keeps its own libraries until that is collected, so
-        # they must not refer back to it.
+        # The cache is stored on the jitted function. Numba keeps its code libraries until the
+        # jitted function is collected, so these libraries must not refer back to the function.
         known = obj.__dict__.setdefault("_nativecall", {})
         key = signature.text, errors, promised
         owner, found = known.get(key, (None, None))
@@ -120,7 +121,7 @@ def _compile(
 ) -> tuple[NumbaObject, tuple[bool, ...]]:
     """Compile a jitted function for these arguments of a signature.
 
-    Return Numba's result, and which arguments it does not write to.
+    Return the compiled function, and for each argument whether it is compiled as read-only.
     """
     compiled, promised = compiled_for(obj, repr(signature.text), args, readonly)
     returned = compiled.signature.return_type
@@ -133,7 +134,7 @@ def _compile(
 
 
 def _only_raises(obj: NumbaObject, returned: NumbaType) -> bool:
-    """Return whether a function never returns, so that any result type suits it."""
+    """Return whether a jitted function never returns. Any result type matches such a function."""
     if returned != core("types").none:
         return False
     return all([not one.opname.startswith("RETURN_") for one in dis.get_instructions(obj.py_func)])
@@ -142,25 +143,27 @@ def _only_raises(obj: NumbaObject, returned: NumbaType) -> bool:
 def compiled_for(
     obj: NumbaObject, wanted: str, args: tuple[CType, ...], readonly: tuple[bool, ...]
 ) -> tuple[NumbaObject, tuple[bool, ...]]:
-    """Compile a jitted function for arguments, which `wanted` describes.
+    """Compile a jitted function for arguments. In error messages, `wanted` describes them.
 
-    Return Numba's result, and which arguments it does not write to: at least the `readonly` ones.
+    Return the compiled function, and for each argument whether it is compiled as read-only. That
+    includes at least the `readonly` arguments.
 
-    Numba distinguishes read-only arrays; code compiled for them accepts all arrays.
+    Numba has separate types for read-only arrays; code compiled for those accepts all arrays.
     """
     for promised in _promises(args, readonly):
         try:
             return _instance(obj, wanted, args, promised), promised
         except SignatureError as error:
-            # A type error about read-only arrays mentions them.
+            # Other errors have nothing to do with read-only arrays.
             if "readonly" not in str(error.__cause__):
                 break
     return _instance(obj, wanted, args, readonly), readonly
 
 
 def _promises(args: tuple[CType, ...], readonly: tuple[bool, ...]) -> Iterator[tuple[bool, ...]]:
-    """Yield the candidates for further read-only arrays: all, all except the last ones, or except
-    the first ones, where results usually are.
+    """Yield which arguments to try as read-only, beyond those in `readonly`.
+
+    First all arrays; then all except the last or the first ones, to which functions usually write.
     """
     views = [at for at, one in enumerate(args) if one.kind == "view" and not readonly[at]]
     for count in range(len(views)):
@@ -213,7 +216,7 @@ def refusal(name: str, wanted: str, error: Exception) -> SignatureError:
 def wrapped_by(function: NativeCallable) -> NumbaObject | None:
     """Return the jitted function that a native callable compiles for each signature.
 
-    Return None for other callables, and if some entries have another origin.
+    Return None for other callables, and for callables with entries of another origin.
     """
     hook = function.specialize
     target = hook.target if isinstance(hook, OnDemand) else None
@@ -221,7 +224,7 @@ def wrapped_by(function: NativeCallable) -> NumbaObject | None:
         return None
     for entry, _, _, _ in function._resolved():
         owner: object = entry._owners[-1] if entry._owners else None
-        made = owner[-1] if isinstance(owner, tuple) else owner  # with `owner=` there are two
+        made = owner[-1] if isinstance(owner, tuple) else owner  # a tuple if `owner=` was given
         if not isinstance(made, Instance) or made.function is not target:
             return None
     return target
