@@ -7,7 +7,7 @@ from typing import Any, Protocol, SupportsComplex, SupportsFloat, SupportsIndex,
 from typing_extensions import Buffer
 
 class _CffiData(Protocol):
-    # cffi's pointers as in types-cffi; without those stubs they are Any.
+    # cffi's pointers, as types-cffi declares them. Without those stubs, cffi's pointers are Any.
     def __complex__(self) -> complex: ...
     def __enter__(self) -> Any: ...
     def __getitem__(self, index: Any, /) -> Any: ...
@@ -41,7 +41,7 @@ Pointer: TypeAlias = Array | _CffiData | _CArgObject | CFuncPtr
 Text: TypeAlias = Pointer
 #: Arguments for ``const char *`` text with an encoding.
 Encoded: TypeAlias = str | Pointer
-#: A Python function, or a C function in a native or foreign callable.
+#: A Python function, or a native or foreign callable with a C function.
 Function: TypeAlias = Callable[..., Any] | _CffiData | tuple[Any, ...] | None
 #: A pointer or text returned by C; None for NULL.
 FromC: TypeAlias = Any

@@ -1,8 +1,8 @@
 """Output of commands (headings, text, tables), and the exit status after an error.
 
-rich colours the output on a terminal. Files, pipes and systems without rich (the extra `cli`) get
-the same words and numbers as aligned text. Symbols that the encoding of standard output lacks are
-replaced by plain ones. Nothing is truncated: table cells wrap on a narrow terminal.
+rich (the extra `cli`) colours the output on a terminal. Without rich, and in files and pipes, the
+same words and numbers are printed as aligned text. If standard output cannot encode a symbol, ASCII
+text replaces it. Nothing is truncated, since table cells wrap on a narrow terminal.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _VERDICTS = {"✓": "green", "✗": "bold red"}
 
 
 class CommandError(Exception):
-    """An error that prevents a command from running, in one line for people."""
+    """An error that prevents a command from running. The message is one line for people."""
 
 
 class Row:
-    """A table row; style ``"ours"`` marks nativecall's own, ``"bad"`` failures."""
+    """A table row. Style ``"ours"`` marks nativecall's own rows, ``"bad"`` marks failures."""
 
     def __init__(self, *cells: str, style: str = "") -> None:
         self.cells = cells
@@ -42,7 +42,7 @@ class Row:
 
 
 def _shown(text: str) -> str:
-    """Return the text with symbols that standard output can encode."""
+    """Return the text; replace symbols that standard output cannot encode."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -53,7 +53,7 @@ def _shown(text: str) -> str:
 
 
 class Output:
-    """Destination of a command's output: the rich console, if given, else standard output."""
+    """Destination of a command's output: the rich console, if given, or else standard output."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -127,9 +127,10 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Row]) -> RenderableType:
 
 
 def guarded(program: str, run: Callable[[list[str]], int]) -> int:
-    """Run a program, flush its output, and return its exit status.
+    """Run a program, flush the output, and return the exit status.
 
-    An error is one line on stderr. For that line, `run` appends its command to its argument.
+    An error is printed as one line on stderr. The line begins with the words in the list that is
+    passed to `run`. `run` appends the name of the command to that list.
     """
     said = [program]
     status = 0

@@ -6,15 +6,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import blake2b
 else:
-    # hashlib loads OpenSSL, which takes longer than the hashing itself. Without OpenSSL, BLAKE2 is
-    # five times as fast as SHA-256.
+    # hashlib is not imported, because it loads OpenSSL, which takes longer than the hashing.
+    # Without OpenSSL, BLAKE2 is five times as fast as SHA-256.
     try:
         from _blake2 import blake2b
     except ImportError:
         from hashlib import blake2b
 
 _MAGIC = b"ncobj\x00\x00\x02"
-# magic, key, length of the content, its hash; the content follows.
+# Magic, key, length of the content, hash of the content. The content follows.
 HEADER = 8 + 32 + 8 + 32  # bytes
 
 
@@ -24,7 +24,7 @@ def hashed(data: bytes) -> blake2b:
 
 
 def sealed(key: bytes, data: bytes) -> bytes:
-    """Return the header of a file, by which `unsealed` detects damage."""
+    """Return the header of a file. `unsealed` uses the header to detect damage."""
     return _MAGIC + key + len(data).to_bytes(8, "little") + hashed(data).digest()
 
 

@@ -1,6 +1,6 @@
-/* csrc/callable/builtinview.h: `f.builtin`, a native callable as a real built-in function.
- * CPython's interpreter calls those faster than objects of any other type. The callable owns the
- * PyMethodDef and is the function's `self`; its reference to the function is weak.
+/* csrc/callable/builtinview.h: `f.builtin`, a native callable as a real built-in function. CPython
+ * calls built-in functions faster than objects of any other type. The callable owns the PyMethodDef
+ * and is the built-in function's `self`. It has only a weak reference to the built-in function.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_BUILTINVIEW_H
@@ -8,14 +8,15 @@
 
 #include "layout.h"
 
-/* The getter of `builtin`: the living view, or a new one. */
+/* The getter of `builtin`: returns the living view, or creates a view. */
 PyObject *nc_builtinview_get(PyObject *callable, void *closure);
 
-/* Called when a callable gets a second entry. Its living view, of which there is at most one, then
- * takes any number of arguments and sees all entries: CPython reads the convention at each call. */
+/* Called when a callable gets a second entry. If the callable has a living view (there is at most
+ * one), that view then takes any number of arguments and uses all entries. This works because
+ * CPython reads the calling convention at each call. */
 void nc_builtinview_overload(NcCallable *self);
 
-/* Once, before the first view is made; -1 with an exception. */
+/* Call once, before the first view is created. Returns -1 with an exception on failure. */
 int nc_builtinview_ready(void);
 
 #endif

@@ -15,8 +15,7 @@
 #include "platform/lists.h"
 
 /* The number of entries that native callers find: 0 if a subclass overrides __call__. While an
- * entry is added, the table and the tuple of parts may differ in length. The smaller length counts.
- */
+ * entry is added, the table and the tuple of parts may differ in length; the minimum counts. */
 static inline Py_ssize_t offered(NcCallable *self)
 {
     PyObject *parts = self->more->parts;

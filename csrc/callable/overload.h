@@ -11,7 +11,7 @@ PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t
                                    PyObject *kwnames);
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 
-/* Releases a callable's dispatcher, which may be NULL. */
+/* Releases a callable's dispatcher. `dispatcher` may be NULL. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "layout.h"
 
-/* The length of the longest shape with a trampoline. */
+/* The length of the longest shape that has a trampoline. */
 #define NC_LONGEST_SHAPE 6
 
 /* The trampolines, sorted by shape, and their number. */

@@ -1,4 +1,4 @@
-/* csrc/core/core.c: implements core.h: interned keys, and shared libraries on POSIX and Windows. */
+/* csrc/core/core.c: interned keys, and shared libraries on POSIX and Windows (see core.h). */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* dladdr, dlinfo */
 #endif
@@ -19,7 +19,7 @@
 #endif
 #endif
 
-/* Scans the registry, for introspection only. Reads cells like any reader. */
+/* Scans the whole registry, for introspection only. */
 int nc_core_interned(uintptr_t address, size_t *length)
 {
     const NcInternTable *table =

@@ -1,16 +1,16 @@
 /* csrc/platform/gil.c: acquires and releases the GIL (gil.h).
  *
  * Kept thread states. A thread that Python did not start gets a thread state at its first call, by
- * PyGILState_Ensure, and keeps it until the thread ends. So `threading.local` data lasts from one
- * call to the next, and later calls allocate nothing. PyGILState counts that Ensure as open, so
- * other code that calls Ensure and Release in between never deletes the state.
+ * PyGILState_Ensure, and keeps the state until the thread ends. So `threading.local` data lasts
+ * from one call to the next, and later calls allocate nothing. PyGILState counts this call of
+ * Ensure as open, so Ensure and Release in other code never delete the state.
  *
- * When a thread ends, the destructor of a thread-local value runs. It does not hold the GIL and
- * must not wait for it, since the holder may be joining the thread. So it pushes the state onto a
- * list, by an atomic compare-exchange. The next thread that gets a new state deletes those on the
- * list, with the GIL. When Python ends, the interpreter deletes all states, and the list is not
- * read any more. After a fork, CPython deletes the states of all other threads in the child, so the
- * list is emptied there.
+ * When a thread ends, the destructor of a thread-local value runs. The destructor does not hold the
+ * GIL and must not wait for it, since the thread that holds the GIL may be joining this thread. So
+ * the destructor pushes the state onto a list, by an atomic compare-exchange. The next thread that
+ * gets a new state deletes the states on the list, with the GIL held. When Python ends, the
+ * interpreter deletes all states, and the list is no longer read. After a fork, CPython deletes the
+ * states of all other threads in the child, so the list is emptied in the child.
  *
  * On systems without thread-local destructors, a state ends with its call. */
 #include "gil.h"
@@ -24,7 +24,7 @@ typedef struct Kept {
     struct Kept *next;
 } Kept;
 
-static Kept *ended; /* atomic: the list */
+static Kept *ended; /* the list of ended states; atomic */
 
 /* Deletes the states of threads that have ended. Needs the GIL. */
 static void delete_ended(void)
@@ -34,7 +34,7 @@ static void delete_ended(void)
         Kept *next = kept->next;
         PyThreadState_Clear(kept->state);
 #if PY_VERSION_HEX >= 0x030C0000
-        /* Otherwise the deletion clears this thread's state in PyGILState. */
+        /* Without this, the deletion would clear the current thread's state in PyGILState. */
         kept->state->_status.bound_gilstate = 0;
 #endif
         PyThreadState_Delete(kept->state);
@@ -60,9 +60,9 @@ int nc_thread_is_kept(void)
 #include <pthread.h>
 
 static pthread_key_t key;
-static int has_key; /* atomic: 1; -1 if it cannot be created */
+static int has_key; /* atomic: 1 once `key` exists; -1 if it cannot be created */
 
-/* The destructor of a thread that ends. */
+/* The destructor of the thread-local value: runs when a thread ends. */
 static void leave(void *value)
 {
     Kept *kept = (Kept *)value;
@@ -111,12 +111,12 @@ int nc_gil_acquire_detached(PyThreadState *own)
         return NC_GIL_REFUSED;
     }
     if (own != NULL) {
-        /* Like PyGILState_Ensure, but without its call count, which drops to 0 only at the
-         * outermost call that made the thread state. */
+        /* Like PyGILState_Ensure, but does not count the call. The count matters only for the
+         * outermost call, which made the thread state. */
         PyEval_RestoreThread(own);
         return NC_GIL_RESTORED;
     }
-    (void)PyGILState_Ensure(); /* makes a state that other code of this thread finds */
+    (void)PyGILState_Ensure(); /* creates a state that other code in this thread finds too */
     delete_ended();
     return keep(PyThreadState_Get()) ? NC_GIL_RESTORED : NC_GIL_ENSURED;
 }

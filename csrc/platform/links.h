@@ -1,9 +1,9 @@
 /* csrc/platform/links.h: doubly linked lists of structs with these two members:
  *
  *     struct Node *next;
- *     struct Node **from;    what points to the node: the list's first, or the `next` before it
+ *     struct Node **from;    the address of the pointer to this node (`first` or a `next`)
  *
- * Threads: the caller guards the list, with the GIL for instance. */
+ * Threads: the caller guards the list, for instance with the GIL. */
 #ifndef NC_LINKS_H
 #define NC_LINKS_H
 

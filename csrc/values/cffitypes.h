@@ -1,8 +1,8 @@
 /* csrc/values/cffitypes.h: finds the cffi type of a cffi object without calling Python.
  *
  * A cffi object stores its type in the first word after the object header. The first object of each
- * class is checked against typeof(), so a cffi with another layout is only slower. Reading the word
- * takes 1 ns; typeof() takes 20.
+ * class is checked against typeof(), so other layouts in other cffi versions only make it slower.
+ * Reading the word takes 1 ns; typeof() takes 20 ns.
  *
  * Threads: with the GIL. */
 #ifndef NC_CFFITYPES_H
@@ -20,21 +20,21 @@ static inline int nc_is_cdata(PyObject *value)
     return strncmp(name, "_cffi_backend.", 14) == 0 && strstr(name, "CData") != NULL;
 }
 
-/* Return whether a class is that of objects made by ffi.gc(). */
+/* Return whether a class is the class of ffi.gc() objects. */
 static inline int nc_is_gcp(const PyTypeObject *class_)
 {
     return strcmp(class_->tp_name, "_cffi_backend.__CDataGCP") == 0;
 }
 
-/* The known classes of cffi objects, then NULLs. cffi has five. */
+/* The known classes of cffi objects, then NULLs. cffi has five such classes. */
 enum { NC_CFFI_CLASSES = 8 };
 extern const PyTypeObject *nc_cffi_classes[NC_CFFI_CLASSES];
 
-/* nc_type_of_cffi, for a class that is not known yet. */
+/* The slow path of nc_type_of_cffi, for a class that is not known yet. */
 PyObject *nc_type_asked(PyObject *value, int known);
 
-/* Return the cffi type of a cffi object, borrowed, or NULL without an exception for other
- * values. */
+/* Return the cffi type of a cffi object as a borrowed reference. Return NULL without an exception
+ * for other values. */
 static inline PyObject *nc_type_of_cffi(PyObject *value)
 {
     int known = 0;

@@ -30,8 +30,8 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
 
     A failing call reports no error: libffi passes a value in the wrong place.
 
-    `flattened`: the caller treats an array of several dimensions as one flat array; cffi does,
-    ctypes does not.
+    `flattened`: whether the caller treats an array of several dimensions as one flat array. cffi
+    does, ctypes does not.
     """
     result = signature.result
     unknown = _unknown((*signature.args, result))
@@ -85,7 +85,7 @@ def _has_array(ctype: CType, least: int = 1) -> bool:
 
 
 def _loose(ctype: CType) -> Foreign:
-    """Return the type without packing, recursively."""
+    """Return the type with all structs in it unpacked."""
     if isinstance(ctype, Struct):
         return Struct([(field.name, _loose(field.type)) for field in ctype.fields])
     return Array(_loose(ctype.item), ctype.shape) if isinstance(ctype, Array) else ctype
@@ -97,7 +97,7 @@ def _is_packed(ctype: CType) -> bool:
 
 
 def _is_unaligned(struct: Struct) -> bool:
-    """Return whether packing moves anything in a struct."""
+    """Return whether packing changes the offset of any scalar in a struct."""
     if not _is_packed(struct):
         return False
     loose = zip(_scalars(struct, 0), _scalars(_loose(struct), 0), strict=True)

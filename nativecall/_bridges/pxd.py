@@ -182,7 +182,7 @@ _read: Cache[tuple[str, int, int], Pxd] = Cache(16)
 
 
 def beside(file: object) -> Pxd | None:
-    """Return the declarations in the .pxd file beside an extension module's file; None without one."""
+    """Return the declarations in the .pxd file beside an extension module; None without a file."""
     if not isinstance(file, str):
         return None
     folder, name = os.path.split(file)

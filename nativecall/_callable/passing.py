@@ -1,9 +1,10 @@
 """Convert functions passed as arguments or struct members to the signature that C declares.
 
 A native or foreign callable is converted as by `f.convert`. A jitted function is compiled for the
-signature. If it takes one argument less and the last one is a ``void *``, it is compiled without
-that user data. The two ``void *`` of a comparison function are not user data. arguments.py calls
-this module, and keeps the result as long as C uses it.
+signature. If the last argument of the signature is a ``void *``, and the jitted function takes one
+argument less, it is compiled without that argument (user data). The two ``void *`` of a comparison
+function are not user data. arguments.py calls this module, and keeps the converted function alive
+as long as C uses it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from .wrap import wrap
 
 
 def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
-    """Convert a value to a C function of a signature; return its address, flags and owner.
+    """Convert a value to a C function with a signature; return the address, flags and owner.
 
-    If that fails, return the reason.
+    If the conversion fails, return the reason.
     """
     try:
         count = foreign.count(value)
@@ -37,7 +38,7 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
 
 
 def _made(value: object, wanted: Signature, count: int) -> NativeCallable:
-    """Return a jitted function or a ufunc loop for a signature; the loop may be converted."""
+    """Return a jitted function, or a ufunc loop converted to the signature."""
     try:
         return _compiled(value, wanted, count)
     except SignatureError as error:
@@ -66,7 +67,7 @@ def _compiled(value: object, wanted: Signature, count: int) -> NativeCallable:
 def _compares(wanted: Signature) -> bool:
     """Return whether a signature is like a comparison function of `qsort`.
 
-    It takes two ``void *``, and returns a value; the last pointer is not user data.
+    Such a signature takes two ``void *`` and returns a value. Its last pointer is not user data.
     """
     kinds = [one.kind for one in wanted.args]
     return kinds == ["voidptr", "voidptr"] and wanted.result.kind != "void"

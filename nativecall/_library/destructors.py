@@ -1,7 +1,7 @@
 """Destructors: the options `free=` and `close=` of a library.
 
-They become checks of results (_values/handles.py), with the library's functions that free pointers
-and close handles.
+The options become checks of results (_values/handles.py), which call the library's functions that
+free pointers and close handles.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _POINTERS = ("pointer", "voidptr")
 
 
 def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, object]) -> set[str]:
-    """Convert the options `free` and `close` in `how` to a check of the function's results.
+    """Replace the options `free` and `close` in `how` by a check of the function's results.
 
-    Return the names of functions that the library did not know as destructors before.
+    Return the names of the functions that are new destructors of the library.
     """
     functions = library._known.functions
     free, close = how.pop("free", None), how.pop("close", None)
@@ -83,9 +83,9 @@ def _unable(name: str, signature: Signature) -> ValueError:
 
 
 def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
-    """Return the destructor of a handle when the call that returned it raises.
+    """Return the destructor that closes a handle if the call that returned the handle raises.
 
-    This is the first function without further arguments.
+    This is the first function in `close` that takes only the handle.
     """
     known = library._known.functions
     for name in close if isinstance(close, tuple) else ():
@@ -93,7 +93,7 @@ def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
             try:
                 return name, _freeing(library, name)
             except SymbolError:
-                continue  # a call of it raises the error
+                continue  # a call of the function raises the error
     return None
 
 

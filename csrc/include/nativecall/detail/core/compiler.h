@@ -1,5 +1,6 @@
-/* nativecall/detail/core/compiler.h: compiler-specific linkage, hints and loads. All headers build
- * on it except nativecall_abi.h, which it includes without Python. */
+/* nativecall/detail/core/compiler.h: compiler-specific linkage, hints and loads. All other
+ * headers build on this one, except nativecall_abi.h. This header includes nativecall_abi.h, but
+ * without the parts that need Python. */
 #ifndef NATIVECALL_COMPILER_H
 #define NATIVECALL_COMPILER_H
 
@@ -12,10 +13,10 @@
 #define NC_MSVC 1
 #endif
 
-/* LOAD_RELAXED: NC_ABI_LOAD without ordering, for numbers that are not used as addresses.
+/* LOAD_RELAXED: NC_ABI_LOAD without ordering. Use it only for numbers that are not addresses.
  * HOT_INLINE: always inlined, for lookups of a dozen instructions.
  * NOINLINE: the slow path of an inline function, kept out of its callers.
- * COLD: as NOINLINE, and the compiler moves the call out of the hot path.
+ * COLD: as NOINLINE; the compiler also moves the call out of the hot path.
  * OPAQUE: for functions that write a value whose type is known only at run time. If GCC saw the
  * destination, it would warn about branches that write wider types. */
 #if defined(NC_MSVC)
@@ -47,7 +48,7 @@
 #define NC_OPAQUE
 #endif
 
-/* Enclose declarations with C linkage. */
+/* NC_C_BEGIN and NC_C_END enclose declarations with C linkage. */
 #ifdef __cplusplus
 #define NC_C_BEGIN extern "C" {
 #define NC_C_END }
@@ -56,7 +57,8 @@
 #define NC_C_END
 #endif
 
-/* MSVC passes __VA_ARGS__ on as one argument until the text is scanned again. */
+/* MSVC passes __VA_ARGS__ to another macro as one argument. NC_EXPAND makes it scan the text
+ * again. */
 #define NC_EXPAND(text) text
 #define NC_PASTE_(a, b) a##b
 #define NC_PASTE(a, b) NC_PASTE_(a, b)

@@ -1,9 +1,9 @@
-/* nativecall/detail/core/scalars.h: the table of scalar types. All C code derives its letters,
- * sizes, ranges and switches from it, and so does Python (module.c, `_ext.scalars`).
+/* nativecall/detail/core/scalars.h: the table of scalar types. C code derives all letters, sizes,
+ * ranges and switches from this table. So does Python code (module.c, `_ext.scalars`).
  *
  * Idea:       three X-macro lists: integers, floats and complex numbers. To add a type, add a row
- *             here and a symbol in packedlookup.h. numbers.h converts types that C does not have,
- *             such as half, from their rows.
+ *             here and a symbol in packedlookup.h. For types that C does not have, such as half,
+ *             numbers.h derives the conversions from the row.
  *
  * Threads:    pure functions.
  * Source:     PEP 3118; SEP 201, "Signature strings". */
@@ -47,10 +47,10 @@ enum {
     ROW('q', int64, int64_t, SIGNED, INT64_MIN, INT64_MAX)                                         \
     ROW('Q', uint64, uint64_t, UNSIGNED, 0, UINT64_MAX)
 
-/* ROW(code, name, type, held, digits, exponent, greatest, steps, C name). If C has no such type,
- * `type` holds its bits and `held` is BITS, else NATIVE (numbers.h). `digits`: bits of the
- * mantissa. `exponent`: the least power of two beyond all numbers. `greatest`: the largest number
- * as text. `steps`: rank of the width in overload resolution. */
+/* ROW(code, name, type, held, digits, exponent, greatest, steps, C name). `held` is NATIVE if C has
+ * the type. Otherwise it is BITS, and `type` is an integer for the bits (numbers.h). `digits`: bits
+ * of the mantissa. `exponent`: the least n for which 2**n exceeds all numbers. `greatest`: the
+ * largest number as text. `steps`: rank of the width in overload resolution. */
 #define NC_FLOATS(ROW)                                                                             \
     ROW('e', half, uint16_t, BITS, 11, 16, "65504", 0, "_Float16")                                 \
     ROW('f', float, float, NATIVE, FLT_MANT_DIG, FLT_MAX_EXP, "3.4028235e+38", 1, "float")         \
@@ -59,8 +59,8 @@ enum {
     ROW('g', longdouble, long double, NATIVE, LDBL_MANT_DIG, LDBL_MAX_EXP, "1.19e+4932", 5,        \
         "long double")
 
-/* ROW(letter, code of the parts, name of the parts, type of the parts). The letter stands for the
- * 'Z' and code of signatures. */
+/* ROW(letter, code of the parts, name of the parts, type of the parts). Signatures write 'Z' and
+ * the code of the parts instead of the letter. */
 #define NC_COMPLEXES(ROW)                                                                          \
     ROW('z', 'f', float, float)                                                                    \
     ROW('Z', 'd', double, double)                                                                  \
@@ -122,8 +122,9 @@ NC_STATIC_INLINE int nc_scalar_is_signed(char code)
 #undef NC_SCALAR_SIGN
 }
 
-/* Return how many binary digits a scalar represents exactly: the bits of an integer without its
- * sign, or of a mantissa. Store in *exponent the least power of two beyond all its numbers. */
+/* Return how many binary digits a scalar represents exactly: the bits of an integer without the
+ * sign bit, or the bits of a mantissa. Store in *exponent the least n for which 2**n exceeds all
+ * numbers of the type. */
 NC_STATIC int nc_scalar_digits(char code, int *exponent)
 {
 #define NC_DIGITS_BOOL(type) 1
@@ -162,7 +163,8 @@ NC_STATIC_INLINE int nc_scalar_is_part(char code)
 #undef NC_SCALAR_PART
 }
 
-/* Return the canonical code of a scalar code, or 0 if it is none. Only "clLnNg" change. */
+/* Return the canonical form of a scalar code, or 0 if `code` is not a scalar code. Only the codes
+ * "clLnNg" change. */
 NC_STATIC_INLINE char nc_scalar_canonical(char code)
 {
     size_t size, alignment;
