@@ -1,5 +1,5 @@
-/* csrc/call/abi_aarch64.S: nc_invoke (invoke.h) and the entries of entry.h for AAPCS64. The block,
- * where results overwrite arguments:
+/* csrc/call/abi_aarch64.S: nc_invoke (invoke.h) and the entries of entry.h for AAPCS64. The layout
+ * of the block, in which results overwrite arguments:
  *
  *       0   x0 to x7, then x8
  *      80   v0 to v7, 16 bytes each

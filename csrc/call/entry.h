@@ -14,14 +14,16 @@
 #include <stdint.h>
 
 #if NC_HAS_MACHINE_CODE
-/* The code of such stubs' slots; the context is a callback or a Thunk. */
+/* The `code` of the stubs' slots. The context of a slot is a callback (nc_entry) or a Thunk
+ * (nc_conversion). */
 void nc_entry(void);
 void nc_conversion(void);
 
 /* Runs a callback's function with the arguments in the block, and stores its result there. Returns
  * the number of long doubles in x87 registers. */
 uint32_t nc_enter(NcStubSlot *slot, char *block);
-/* Calls a Thunk's function by its conversion, without the GIL. Returns the same. */
+/* Calls the function of a Thunk through the Thunk's conversion, without the GIL. Returns the same
+ * number. */
 uint32_t nc_convert(NcStubSlot *slot, char *block);
 #endif
 

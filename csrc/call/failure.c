@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-/* errno after this thread's last call that saves it. */
+/* errno after this thread's last call that saves errno. */
 static NC_THREAD_LOCAL int saved;
 NC_THREAD_LOCAL int *nc_errno_of_callback;
 
@@ -23,7 +23,7 @@ int nc_errno_keep(void)
     return saved;
 }
 
-/* Converts a number for errno: 0, or -1 with an exception. */
+/* Converts a number to an errno. Returns 0, or -1 with an exception. */
 static int as_errno(PyObject *code, int *out)
 {
     long number = PyLong_AsLong(code);
@@ -38,7 +38,7 @@ static int as_errno(PyObject *code, int *out)
     return 0;
 }
 
-/* set_errno(code): sets the saved errno, and what C sees after the running callback. */
+/* set_errno(code): sets the saved errno, and the errno that C sees after the running callback. */
 PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
 {
     if (as_errno(code, &saved) < 0) {
@@ -65,7 +65,7 @@ PyObject *nc_error_conventions(void)
 #undef VALUES
 }
 
-/* Calls the hook that raises the exception: -1, or 0 if it raises none. */
+/* Calls the hook that raises the exception. Returns -1, or 0 if the hook raises none. */
 static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 {
     PyObject *text = nc_name(name);
@@ -112,7 +112,8 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, in
     return result;
 }
 
-/* object_at(address, owned): the object at an address; takes over its reference if `owned`. */
+/* object_at(address, owned): returns the object at an address. If `owned`, takes over C's reference
+ * to the object. */
 PyObject *nc_object_at(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *address;

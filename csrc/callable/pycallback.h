@@ -57,16 +57,17 @@ typedef struct NcPyCallbackCall NcPyCallbackCall;
 
 typedef struct {
     PyObject_HEAD
-    int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* takes the GIL if needed: 1; or 0
-                                                                    with the sentinel in `out`, and
-                                                                    the callback may be gone */
+    int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* takes the GIL if needed and
+                                                                    returns 1; or stores the
+                                                                    sentinel in `out` and returns 0;
+                                                                    then the callback may be gone */
     PyObject
         *readers; /* tuple: for each argument except numbers, the call interface of a function that
-                     returns it, or a callable that makes its object */
+                     returns such a value, or a callable that makes the argument's object */
     PyObject *objects;       /* tuple: offsets of Python objects in the result */
     NcCallInterface *result; /* takes the result as its only argument; NULL for void and objects */
     PyObject *planned;       /* bytes: the closure plan */
-    const struct NcClosurePlan *plan; /* the same (call/plan.h) */
+    const struct NcClosurePlan *plan; /* the contents of `planned` (call/plan.h) */
     PyObject *sentinel;               /* bytes: C's result after a failure */
     size_t size;                      /* of the sentinel */
     PyObject *keep;                   /* what the sentinel points to, or NULL */
@@ -102,14 +103,14 @@ struct NcPyCallback {
     PyObject_HEAD
     NcCallbackSpec *spec;
     PyObject *function; /* NULL once closed */
-    PyObject *names;    /* str: the function's name in messages; or a tuple of that and the prefix
-                           of messages on the result: a str, or the name of a call and the index of
-                           an argument. After the first such message: (name, prefix, the names
-                           before, None) */
-    NcStash *stash;     /* of the call it was passed to, or NULL; owned */
-    PyObject *kept;     /* what the last result points into, or NULL. If it was passed to a call: a
-                           list, for all results. If C stores it and it returns functions: a dict of
-                           these (kept.h) */
+    PyObject *names;    /* str: the function's name in messages; or a tuple of that name and the
+                           prefix of messages about the result. The prefix is a str, or the name of
+                           a call and the index of an argument. After the first such message:
+                           (name, prefix, the previous `names`, None) */
+    NcStash *stash;     /* of the call that took the callback, or NULL; owned */
+    PyObject *kept;     /* what the last result points into, or NULL. For a callback passed to a
+                           call: a list, for all results. For a callback that C stores and that returns
+                           functions: a dict of these functions (kept.h) */
     void *stub;         /* the C function pointer; owned */
 };
 

@@ -2,14 +2,15 @@
  *
  * CPython counts levels of Python calls, and from 3.14 on also bytes. It does not count C and
  * generated code between two levels. Every recursion from C into Python and back goes through a
- * callback (callable/pycallback.c). A callback checks the stack here, and raises RecursionError in
- * time. Code that puts large structs on the stack checks beforehand.
+ * callback (callable/pycallback.c). Each callback calls this code, and raises RecursionError before
+ * the stack overflows. Code that puts large structs on the stack calls it beforehand.
  *
- * A margin of one eighth of the stack is reserved, at least 16 KiB and at most 256 KiB. It is for
- * the Python function, for what it calls, and for C code up to the next callback.
+ * A margin of one eighth of the stack is reserved, at least 16 KiB and at most 256 KiB. The margin
+ * is for the Python function, the code that this function calls, and C code up to the next
+ * callback.
  *
  * A frame outside the known bounds is on another stack, such as a coroutine's or a signal
- * handler's. Nothing is known about that, so there is room.
+ * handler's. The bounds of such a stack are unknown, so the check passes.
  *
  * Threads: everything except nc_stack_left needs the GIL. */
 #ifndef NC_STACK_H
@@ -45,8 +46,8 @@ extern NC_STACK_STORAGE NcStackRoom nc_stack_room;
 /* Bytes of this thread's stack below the caller, without the margin; SIZE_MAX if unknown. */
 size_t nc_stack_left(void);
 
-/* Whether there is room. The fast path compares an address in the caller's frame, which needs no
- * frame pointer; the slow path calls nc_stack_left. */
+/* Whether there is room. The fast path compares an address in the caller's frame and needs no frame
+ * pointer. The slow path calls nc_stack_left. */
 int nc_stack_look(const PyThreadState *thread);
 static inline int nc_stack_has_room(const PyThreadState *thread, const void *here)
 {
@@ -54,8 +55,8 @@ static inline int nc_stack_has_room(const PyThreadState *thread, const void *her
            (uintptr_t)here - nc_stack_room.low < nc_stack_room.size;
 }
 
-/* Raises RecursionError unless `bytes` are free besides the margin; `name` is what needs them. 0,
- * or -1. */
+/* Raises RecursionError unless `bytes` are free besides the margin; `name` is the object that needs
+ * them. Returns 0, or -1. */
 int nc_stack_require(PyObject *name, size_t bytes);
 
 #endif

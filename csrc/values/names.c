@@ -9,7 +9,7 @@
 
 enum { TEXT = 4096 }; /* bytes for a path or a symbol */
 
-/* Return the symbol that starts exactly at an address, else "function". */
+/* Return the name of the symbol that starts exactly at an address, else "function". */
 static PyObject *symbol_at(void *address)
 {
     char path[TEXT];

@@ -17,13 +17,13 @@
  * an exception. Only nc_callable_describe changes the name. */
 PyObject *nc_callable_name(NcCallable *self);
 
-/* Raise an exception whose message starts with that name, in quotes. Return NULL. */
+/* Raise an exception whose message starts with the callable's name in quotes. Return NULL. */
 PyObject *nc_callable_error(NcCallable *self, PyObject *exception, const char *format, ...);
 
 /* Return where a callable stores its name, which is NULL before first use. */
 PyObject **nc_callable_name_place(NcCallable *self);
 
-/* Return the name for `name`, a callable or a str, as nc_callable_name does. */
+/* Return the name that `name` (a callable or a str) stands for, as nc_callable_name does. */
 PyObject *nc_name(PyObject *name);
 
 /* Return whether a str has an embedded NUL, which would end it in C. */

@@ -2,7 +2,7 @@
  * (nativecall/_values/outparameters.py).
  *
  * Small values are stored in the frame of the call, arrays of numbers in a NumPy array, and other
- * items in a block. The memory is zeroed before the call, unless Python passes the value.
+ * items in a block. The memory is zeroed before the call, unless Python passes an initial value.
  *
  * All functions need the GIL. */
 #ifndef NC_OUTPARAMETERS_H
@@ -28,11 +28,12 @@ static inline NcOutMemory *nc_out_memory(const NcOut *out, char *area)
 int nc_out_make(NcCallInterface *cif, PyObject *name, NcOut *out, char *area, Py_ssize_t length,
                 PyObject *value, Py_ssize_t index);
 
-/* Return the result of a call: a tuple of `result`, unless NULL, and the out-parameters; a single
- * value is not wrapped. If `failed`, C may not have written strings, so they stay pointers. */
+/* Return the result of a call: a tuple of `result` (unless it is NULL) and the out-parameters. A
+ * single value is returned without a tuple. If `failed`, C may not have written the strings, so
+ * pointers to text stay pointers. */
 PyObject *nc_outs_together(NcCallInterface *cif, PyObject *result, char *area, int failed);
 
-/* Release all memory. It need not all be allocated. */
+/* Release the memory of all out-parameters. Some of it may not have been allocated. */
 void nc_outs_drop(const NcCallInterface *cif, char *area);
 
 #endif

@@ -3,7 +3,7 @@
  * Text in char is bytes, or str if the call interface has an encoding. Wide text (wchar_t, char16_t
  * or char32_t) is str. Python gets a copy of the characters. C gets the str's own UTF-8 memory if
  * the encoding is UTF-8, otherwise an encoded copy, valid until the call returns. A str with
- * embedded NULs is refused, because C would stop at the first.
+ * embedded NULs is refused, because C would stop at the first NUL.
  *
  * Letters: 'c' char, 'w' wchar_t, 'u' char16_t, 'U' char32_t. All functions need the GIL. */
 #ifndef NC_TEXT_H
@@ -20,12 +20,13 @@ static inline int nc_takes_text(const NcCallInterface *cif, Py_ssize_t index)
 }
 
 /* Fast path: return the characters of bytes or a str for argument `index`, if C can use them
- * without a copy. They are valid as long as the object. Return NULL for all other cases. */
+ * without a copy. The characters are valid as long as the object. Return NULL for all other
+ * cases. */
 const char *nc_text_itself(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
 
-/* Convert a str for argument `place` of a call interface. Store its address for C, and return the
- * owner of that memory, a new reference, or NULL with an exception. If `place` is negative, it is
- * the first argument, and `name` is the whole subject of messages. */
+/* Convert a str for argument `place` of a call interface. Store the address of the text for C.
+ * Return the owner of that memory, a new reference, or NULL with an exception. A negative `place`
+ * means the first argument; `name` is then the whole subject of messages. */
 PyObject *nc_encode_text(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
                          PyObject *value, const char **address);
 
@@ -39,8 +40,8 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
 PyObject *nc_decode_wide(const void *text, size_t size, size_t most);
 
 /* Convert a pointer from C code to Python. Return a new reference: None for NULL, decoded text if
- * `text` is a letter, otherwise a cffi pointer. *foreign caches its cffi type, which the hook
- * returns for `ctype`. */
+ * `text` is a letter, otherwise a cffi pointer. *foreign caches the cffi type that the hook returns
+ * for `ctype`. */
 PyObject *nc_given_pointer(const NcCallInterface *cif, char text, PyObject *ctype,
                            PyObject **foreign, void *address);
 

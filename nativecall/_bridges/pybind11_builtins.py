@@ -1,11 +1,11 @@
 """pybind11, since 3.0: functions that were bound as pointers, `m.def("f", &f)`.
 
 The built-in function that Python sees is bound to a pybind11 function record. If the function has
-no state of its own, the record holds its pointer and its C++ type. The record's layout has
-pybind11's version number "v1", which is part of its type's name. Only that version is read, and
-only if one of the fields agrees with CPython's data on the same function.
+no state, the record holds the function's pointer and C++ type. The name of the record's type
+contains pybind11's version of the layout, "v1". The bridge reads only this version, and only if one
+of the fields agrees with CPython's data on the same function.
 
-A C++ function may still throw: **an exception that escapes it terminates the process, as with any C
+A C++ function may throw. **An exception that escapes it terminates the process, as with any C
 caller**. If you wrap a function, you vouch that it does not throw.
 
 The record does not say whether a function needs the GIL, so the bridge assumes that it does.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _RECORD = "pybind11_detail_function_record_"
 _VERSION = "v1"
-_PLATFORM = "gxx_abi_"  # std::vector is three pointers, and `itanium` reads type names
+_PLATFORM = "gxx_abi_"  # then std::vector is three pointers, and `itanium` reads type names
 # The words of a record: name, doc, signature, std::vector of arguments, the callee for Python
 # objects, three words of data, a destructor, bits and counts, the method definition, the scope, its
 # preceding function, and the next overload.
@@ -44,9 +44,9 @@ _ADVICE = (
 
 
 def _is_of_c(kind: type) -> bool:
-    """Return whether a type is a C type with one pointer in its objects.
+    """Return whether a type is defined in C, and its objects have a single field, a pointer.
 
-    Python classes do not define CPython's `__new__` themselves.
+    The namespace of a class defined in Python has no built-in `__new__`.
     """
     new = vars(kind).get("__new__")
     return (
@@ -72,12 +72,12 @@ def _records(obj: Foreign) -> list[int] | None:
     while first and len(found) < _MOST:
         found.append(first)
         first = word(first, _NEXT)
-    # The definition belongs to one of the overloads, which share a name.
+    # All overloads share a name, and the definition belongs to one of them.
     return found if any([word(one, _DEF) == definition for one in found]) else None
 
 
 def _read(record: int) -> tuple[int, Signature] | str:
-    """Return the function of a record and its signature, or why there is none."""
+    """Return the address and signature of a record's function, or why there is none."""
     if not word(record, _BITS) & _STATELESS:
         return "it is not bound as a pointer: it is a method, or a lambda or another object"
     address, kind = word(record, _DATA), word(record, _DATA + 1)
@@ -110,7 +110,7 @@ def function(obj: Foreign) -> Function | None:
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """Return the functions of several pointers bound under one name."""
+    """Return the functions bound as pointers under one name, if there are several."""
     found = _functions(obj)
     if len(found) < 2:
         return None
@@ -118,7 +118,7 @@ def native(obj: Foreign) -> NativeCallable | None:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Return why nothing can be read."""
+    """Return why no function of the object can be read."""
     if type(obj) is not type(len):
         return None
     records = _records(obj)
@@ -136,7 +136,7 @@ def reason(obj: Foreign) -> str | None:
 def of_capsule(obj: Foreign) -> str:
     """Return why a built-in function bound to a capsule is rejected.
 
-    All pybind11 functions before version 3 were such functions.
+    Before version 3, all functions of pybind11 were bound to capsules.
     """
     known = re.search(r"__pybind11_internals_(v\d+)_", " ".join(map(str, vars(builtins))))
     if known is None and "pybind11" not in repr(obj.__self__):

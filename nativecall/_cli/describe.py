@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .._slots import Slot
 
-# Slots that the package itself defines, and their data.
+# Slots that the package itself defines, with a description of their data.
 _KNOWN_SLOTS = {
     0x04000001: "where objects keep their call table",
     0x04000003: "where objects keep their packed call table",
@@ -37,7 +37,7 @@ def owner_text(owner: object) -> str:
 
 
 def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[str], list[Row]]:
-    """Return the titles and rows of a table of native callables' entries."""
+    """Return the column titles and rows of a table that lists the entries of native callables."""
     rows = []
     for callable in callables:
         for n, entry in enumerate(callable.entries):
@@ -55,7 +55,7 @@ def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[str], list[Row
 
 
 def slot_rows(slots: Iterable[Slot]) -> tuple[list[str], list[Row]]:
-    """Return the titles and rows of a table of a slot table's rows."""
+    """Return the column titles and rows of a table that lists the slots."""
     rows = []
     for n, slot in enumerate(slots):
         if isinstance(slot.key, bytes):

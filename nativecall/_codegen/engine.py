@@ -25,8 +25,8 @@ Guarantees:
   library that it linked. So each LLJIT links a limited number of libraries, and is disposed of with
   its last `Code`. LLVM's optimizer leaks 1.5 KB per module, so it runs on a limited number of
   modules. The code of later modules is correct, but a little longer.
-- Stack: LLVM is not called with less than a megabyte of C stack left; the core interprets plans
-  then. On aarch64 the code generator of LLVM 22 uses 500 KB for any function, in one step. On a
+- Stack: with less than a megabyte of C stack left, LLVM is not called; the core then interprets
+  plans. On aarch64 the code generator of LLVM 22 uses 500 KB for any function, in one step. On a
   smaller stack, that step jumps over the guard page.
 - Fork: a fork waits until LLVM is idle. In the child, existing code works, and more can be
   compiled.

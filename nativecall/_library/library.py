@@ -348,8 +348,8 @@ class Library(Single):
             An array, or a pointer. Structs become structured dtypes. Pointers in structs become
             integers, and bit-fields are omitted.
         shape : int or sequence of int, optional
-            The shape in elements. By default all elements of an array, or one for a pointer. **You
-            vouch for the length** behind a pointer.
+            The shape in elements. By default all elements of an array, or one element for a
+            pointer. **You vouch for the length** behind a pointer.
 
         Examples
         --------
@@ -391,7 +391,7 @@ class Library(Single):
         return found
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
-        """Return the address of an inline function, after compiling all those of the headers."""
+        """Return an inline function's address; compile the headers' inline functions first."""
         from .inline import found
 
         opened, address = found(name, self._known, self._inlines, self.path)

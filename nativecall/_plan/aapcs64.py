@@ -1,10 +1,11 @@
 """The procedure call standard of 64-bit ARM (AAPCS64), and Apple's variant of it.
 
 One to four floating-point members of one type without padding, however nested, form a homogeneous
-aggregate. It takes one vector register per member; if there are too few, it goes on the stack. Any
-other object of up to 16 bytes takes one or two general registers. The caller copies a larger object
-and passes a pointer. An object is never split between registers and stack. Once an argument did not
-fit into the registers of a kind, later arguments do not use them.
+aggregate. It takes one vector register per member; if too few are left, the aggregate goes on the
+stack. Any other object of up to 16 bytes takes one or two general registers. The caller copies a
+larger object and passes a pointer. An object is never split between registers and stack. Once an
+argument has not fit into the registers of a kind, later arguments do not use registers of that
+kind.
 
 Apple's variant extends small integers, does not pad arguments on the stack, and passes all variadic
 arguments on the stack.
@@ -20,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Offsets in the block of csrc/call/abi_aarch64.S; results use the places of arguments.
+# Offsets in the block of csrc/call/abi_aarch64.S; results overwrite arguments.
 _GENERAL = tuple(range(0, 64, 8))
 _X8 = 64
 _VECTOR = tuple(range(80, 208, 16))

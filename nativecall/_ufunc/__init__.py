@@ -1,1 +1,1 @@
-"""NumPy ufuncs: native callables of their loops, and ufuncs around native callables."""
+"""NumPy ufuncs: read their loops as native callables, and make ufuncs of native callables."""

@@ -1,14 +1,15 @@
 """Pointers that the caller must free or close: the options `free=` and `close=`.
 
-The core wraps each pointer that a function with such an option returns in an ``ffi.gc()`` object
-(csrc/values/destructor.h). With `free=`, the named function runs when the object is deallocated, or
-at ``ffi.release(object)``. After Python calls a freeing or closing function with the object, all
-functions refuse the object, unless that call raised an exception. The pointer is freed once, even
-if several threads try.
+If a function with such an option returns a pointer, the core wraps the pointer in an ``ffi.gc()``
+object (csrc/values/destructor.h). With `free=`, the named function runs when the object is
+deallocated, or at ``ffi.release(object)``. After Python calls a freeing or closing function with
+the object, all functions refuse the object, unless that call raised an exception. The pointer is
+freed once, even if several threads try.
 
-If a call or its check raises, pointers that it returned or stored in out-parameters become the
-attribute `out` of the exception. They are freed with the exception. With `close=`, the first named
-function that takes no further argument closes them, since no other code can.
+If a call or its check raises, the attribute `out` of the exception holds the pointers that C
+returned or stored in out-parameters. These pointers are freed with the exception. With `close=`,
+they are closed by the first named function that takes no further argument, since no other code can
+close them.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def check_open(handle: object, who: str) -> None:
 def handle(obj: object) -> FFIData:
     """Return the address of a Python object as a ``void *``: user data for C code.
 
-    The handle keeps the object alive. With ``keep=``, handles are kept as long as the function
-    passed in the same call. To get the object in a callback, declare the parameter as
-    ``PyObject *``: C then **must pass such an address**, or the process crashes.
+    The handle keeps the object alive. With ``keep=``, handles are kept alive as long as the
+    function that is passed in the same call. To get the object in a callback, declare the parameter
+    as ``PyObject *``: C then **must pass such an address**, or the process crashes.
 
     Parameters
     ----------
@@ -75,16 +76,16 @@ def is_cdata(value: object) -> bool:
 
 
 class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
-    """The check of a function whose results the caller must free or close, or that frees or closes
-    an argument.
+    """The check of a function that frees or closes an argument, or whose results must be freed or
+    closed.
 
     Attributes
     ----------
     then : callable or None
         Another check, called with the results.
     owns : tuple or None
-        The destructor's name and the destructor, or None if the object must not call it. Then the
-        same for the function that frees or closes the pointers of a call that raised.
+        Four items. The destructor's name and the destructor; the latter is None if the object must
+        not call it. Then the name and the function that free or close pointers if the call raises.
     ends : str or None
         The name of the function, if it frees or closes argument `index`.
     """

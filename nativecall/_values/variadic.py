@@ -1,6 +1,7 @@
-"""C types of the arguments after the fixed ones of a variadic function.
+"""C types of variadic arguments: the arguments that follow a function's fixed arguments.
 
-C does not declare them. The type follows from the value, after C's default argument promotions.
+C does not declare these types. The value determines the type, after C's default argument
+promotions.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ def extra_argument(
     """Return the C type (C99 6.5.2.2) of a variadic argument, and the value to convert to it.
 
     Numbers of NumPy, ctypes and cffi keep their C type, promoted. Structs of ctypes and cffi, and
-    Records, keep theirs. An object with one C function is passed as a pointer of its signature.
-    Text needs the function's `encoding`. `index`, from 0, and `name` are for messages.
+    Records, keep their C type. An object with one C function is passed as a pointer to a function
+    of that signature. Text needs the function's `encoding`. `index`, from 0, and `name` are for
+    messages.
     """
     kind = type(value)
     # Fast path with the same results as the rules below.
@@ -60,7 +62,7 @@ def extra_argument(
             # Python's float cannot hold every long double.
             whole = code == "g" and hasattr(value, "__float__")
             value = value if whole or not code else _ext.load_scalar(code, held.address)
-            del held  # otherwise a traceback would keep it exported
+            del held  # otherwise a traceback would keep the buffer exported
     if code in SCALARS:
         # C has no half-precision varargs; pass a double.
         return promoted(SCALARS[code]) if SCALARS[code].native else _DOUBLE, value
@@ -88,7 +90,8 @@ _NO_ENCODING = (
 
 
 def _function_type(value: Foreign, who: str) -> CType | None:
-    """Return the function-pointer type of the C function in an object; None if it is no function.
+    """Return the function-pointer type of the C function in an object; None if the object is no
+    function.
 
     A Python function raises TypeError, since its signature is unknown.
     """

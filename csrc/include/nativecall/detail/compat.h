@@ -2,8 +2,8 @@
  *
  * Guarantees: no other C file tests CPython's version, except csrc/platform/compat.h. Each
  *             function behaves like the newest CPython function of the same name (without PyErr_
- *             and similar prefixes). Its comment names the version that introduced it. Supports
- *             3.11 and later.
+ *             and similar prefixes). The function's comment names the version that introduced the
+ *             CPython function. Supports 3.11 and later.
  * GIL:        required, unless documented otherwise. */
 #ifndef NATIVECALL_COMPAT_H
 #define NATIVECALL_COMPAT_H
@@ -18,7 +18,8 @@ NC_C_BEGIN
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* PyErr_GetRaisedException, 3.12. If creating the exception object fails, return that exception. */
+/* PyErr_GetRaisedException, 3.12. If creating the exception object fails, return the exception of
+ * that failure. */
 NC_STATIC_INLINE PyObject *nc_exception_take(void)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -67,7 +68,8 @@ NC_STATIC_INLINE int nc_is_finalizing(void)
 }
 
 /* Return the thread state that holds the GIL, or NULL (PyThreadState_GetUnchecked, 3.13). From 3.12
- * on it is this thread's own; before, it may be another's. Any thread; no GIL needed. */
+ * on, this is the calling thread's own state. Before 3.12, it may be the state of another thread.
+ * Any thread; no GIL needed. */
 NC_STATIC_INLINE PyThreadState *nc_thread_unchecked(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -91,11 +93,11 @@ NC_STATIC_INLINE PyObject *nc_type_dict(PyTypeObject *type)
 #endif
 }
 
-/* Whether heap types inherit Py_TPFLAGS_HAVE_VECTORCALL, and assigning __call__ clears it
+/* Whether heap types inherit Py_TPFLAGS_HAVE_VECTORCALL and lose it when __call__ is assigned
  * (3.12). */
 #define NC_HEAP_TYPES_INHERIT_VECTORCALL (PY_VERSION_HEX >= 0x030C0000)
 
-/* Make objects of a new class store attributes in a dict, not inline after the object: only
+/* Make objects of a new class store attributes in a dict, not inline after the object, since only
  * CPython's allocator reserves space there (Py_TPFLAGS_INLINE_VALUES, 3.13). */
 NC_STATIC_INLINE void nc_type_without_inline_values(PyTypeObject *type)
 {
@@ -109,7 +111,7 @@ NC_STATIC_INLINE void nc_type_without_inline_values(PyTypeObject *type)
 /* ---- objects --------------------------------------------------------------------------------- */
 
 /* Clear the managed __dict__ of an object in its deallocator. Needed before 3.12, where tp_clear
- * does not. */
+ * does not clear it. */
 NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
 {
 #if PY_VERSION_HEX < 0x030C0000
@@ -122,8 +124,8 @@ NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
 #endif
 }
 
-/* Return a value of a dict, a new reference. Return NULL if it is missing, or with an exception;
- * PyDict_GetItemString would ignore MemoryError. */
+/* Return a value of a dict, a new reference. Return NULL without an exception if the key is
+ * missing, or NULL with an exception. PyDict_GetItemString would ignore MemoryError. */
 NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
 {
     PyObject *key = PyUnicode_FromString(name);

@@ -1,11 +1,11 @@
 /* nativecall/detail/core/base.h: status codes, atomic operations and scalar codes for detail/core.
  *
- * Idea:       this file and compiler.h contain most of what differs between compilers.
+ * Idea:       this file and compiler.h contain most of the code that depends on the compiler.
  * Invariants: a function returns NC_OK or one of the negative NC_E_* below. Results go to
  *             trailing out-pointers. Unless documented otherwise, a failure does not write them.
  * Threads:    each atomic helper accesses one naturally aligned word. It takes `void *` to save
- *             casts, and accesses the word through a may_alias type. The object must be a pointer,
- *             size_t, intptr_t or uintptr_t, as the name says.
+ *             casts, and accesses the word through a may_alias type. The object must have the type
+ *             that the helper's name indicates: a pointer, size_t, intptr_t or uintptr_t.
  * Portable:   C99, C11, C++11; GCC, Clang (the __atomic builtins) and MSVC (Interlocked and
  *             volatile). */
 #ifndef NATIVECALL_BASE_H

@@ -33,7 +33,8 @@
  *
  * Errors:     none. Threads: pure functions. Ownership: nothing is kept.
  * Source:     SEP 200, "Technical overview". The constants are odd and come from known integer
- *             mixers: the golden ratio, two of Stafford's mixer 13, one of degski's. */
+ *             mixers: the golden ratio, two constants of Stafford's mixer 13, and one of degski's
+ *             mixer. */
 #ifndef NATIVECALL_HASH_H
 #define NATIVECALL_HASH_H
 

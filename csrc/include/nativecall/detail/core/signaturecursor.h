@@ -42,8 +42,8 @@ NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text,
 }
 
 /* Initialize a cursor at the result of a canonical signature. This checks the whole text, so later
- * calls find nothing malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the offset of what is
- * malformed or not canonical, and the cursor yields nothing. */
+ * calls find nothing malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the offset where the text
+ * is malformed or not canonical, and the cursor yields nothing. */
 NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor)
 {
     NcSignatureReader reader;
@@ -89,7 +89,7 @@ NC_STATIC int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type
     return reader.status;
 }
 
-/* Initialize a cursor over the types within a type. NC_E_MISSING: there are none. */
+/* Initialize a cursor over the types within a type. NC_E_MISSING: the type contains no types. */
 NC_STATIC int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor *inner)
 {
     const char *text = type->text;
