@@ -109,8 +109,8 @@ struct NcPyCallback {
                            (name, prefix, the previous `names`, None) */
     NcStash *stash;     /* of the call that took the callback, or NULL; owned */
     PyObject *kept;     /* what the last result points into, or NULL. For a callback passed to a
-                           call: a list, for all results. For a callback that C stores and that returns
-                           functions: a dict of these functions (kept.h) */
+                           call: a list, for all results. For a callback that C stores and that
+                           returns functions: a dict of these functions (kept.h) */
     void *stub;         /* the C function pointer; owned */
 };
 

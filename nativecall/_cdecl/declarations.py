@@ -135,7 +135,7 @@ class Declarations:
     text : str or None
         The text that was read.
     key : bytes or None
-        The hash of all data of the headers, even if limited to some names.
+        The hash of all data of the headers, even if the declarations are limited to some names.
     stamps : mapping of str to tuple
         The version stamp of each file of the headers at the time of reading.
     whole : Declarations or None

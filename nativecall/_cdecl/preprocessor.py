@@ -2,7 +2,7 @@
 
 `preprocess` returns the text and its macros. `scan` returns the tokens with their positions, the
 macros and the files. A preprocessor error is raised as a `LibraryError` if a header is not found,
-otherwise as a `SignatureError`. Both name the file and the line.
+otherwise as a `SignatureError`. Both errors name the file and the line.
 """
 
 from __future__ import annotations

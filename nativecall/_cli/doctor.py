@@ -47,7 +47,7 @@ _SETTINGS = {
 }
 _REQUIRED = {"cffi"}
 _REPORT = "please report this"
-_TRIED = "nativecall_tried"  # the function that the compiler is given
+_TRIED = "nativecall_tried"  # the name of the function that is compiled
 
 
 def run() -> int:

@@ -66,9 +66,9 @@ class Unloadable(RuntimeError):
 
 
 class NoRoom(Exception):
-    """LLVM cannot start work now, mostly for lack of memory.
+    """LLVM cannot start now, mostly because memory is short.
 
-    If memory ran out during its work, LLVM would abort the process.
+    LLVM would abort the process if memory ran out later.
     """
 
 
@@ -234,7 +234,7 @@ def reason() -> str:
 
 
 def _start() -> tuple[_Machine | None, str]:
-    """Return the machine, or None and the reason. The first call in the process creates it."""
+    """Return the machine, or None, and the reason; the first call creates the machine."""
     outcome = _outcome
     if outcome is None:
         outcome = once("", lambda: _outcome, _tried)

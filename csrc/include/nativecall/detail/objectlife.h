@@ -342,8 +342,8 @@ NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 
 /* tp_free of a type that is being built. It is never called: nc_object_dealloc does everything.
  * But CPython compares tp_free when code assigns __class__, which is possible through
- * object.__dict__["__class__"]. CPython does not see our fields and could allow the assignment. So
- * tp_free of a finished type is the unique address of its NcClass, which prevents it. */
+ * object.__dict__["__class__"]. CPython does not see our fields and could allow the assignment. To
+ * prevent it, tp_free of a finished type is the unique address of its NcClass. */
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;

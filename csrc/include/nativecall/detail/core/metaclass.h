@@ -128,8 +128,8 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
 
 /* mro(): CPython calls it whenever the bases of a class or of one of its base classes change. A
  * change can bypass the metaclass: through the descriptor type.__bases__, or in a class of another
- * metaclass. The table would then be outdated. So if the table would differ, raise an exception;
- * CPython then reverts the change. */
+ * metaclass. If such a change would leave an outdated table, raise an exception; CPython then
+ * reverts the change. */
 NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
 {
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
