@@ -1,9 +1,9 @@
 /* csrc/call/plan.h: call plans, closure plans and conversions: flat data that describes how to make
  * a call, how to receive a call, and how to convert a received call to an outgoing one.
  *
- * How it works. nativecall/_plan/callplan.py makes a plan for each call interface, by the
- * platform's ABI; call.c executes it. A call has a *frame* in memory. The frame begins with the
- * block, an image of the processor's state: argument registers, result registers and stack
+ * How it works. nativecall/_plan/callplan.py makes a plan for each call interface, according to the
+ * platform's ABI. call.c executes the plan. A call has a *frame* in memory. The frame begins with
+ * the block, an image of the processor's state: argument registers, result registers and stack
  * arguments (invoke.h). Behind the block lies all that does not go into registers unchanged:
  * structs that are split into pieces, copies, out-parameters, and owners of pointers. All offsets
  * are bytes from the start of the frame.
@@ -32,12 +32,12 @@ enum {
     NC_STEP_OBJECT,   /* a Python object */
     NC_STEP_VIEW,     /* with `size` dimensions; its words are at `memory` */
     NC_STEP_STRUCT,   /* of `memory` bytes, kept valid by the NcPointer at `owner`. If `owner` is 0,
-                          `size` is NC_PIECES or NC_WHOLE. If a result has no moves, C writes it to
-                          the address at `at`; if it has an `owner`, it contains pointers */
+                         `size` is NC_PIECES or NC_WHOLE. If a result has no moves, C writes it to
+                         the address at `at`; if it has an `owner`, it contains pointers */
     NC_STEP_FUNCTION, /* a function that C stores, or another pointer, as for POINTER */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
     NC_STEP_LENGTH,   /* the length of a text, an integer of `size` bytes. The text is argument
-                          `memory`, kept by `owner`; without an owner, out-parameter `memory` */
+                         `memory`, kept by `owner`; without an owner, out-parameter `memory` */
 };
 
 /* How a struct without pointers is passed. */
@@ -158,7 +158,7 @@ enum {
     NC_CONVERSION_KEEPS = 1,      /* the exception stays set in the thread state */
     NC_CONVERSION_SETS_ERRNO = 2, /* errno shows a failure */
     NC_CONVERSION_REACHES_C = 4,  /* the caller sees a failure of the function itself */
-    NC_CONVERSION_TELLS = 8,      /* it sees it in its int, which the function does not take */
+    NC_CONVERSION_TELLS = 8,      /* the caller's int shows failures; the function takes none */
     NC_CONVERSION_BY_CODE = 16,   /* the function reports by errno, or by its last argument */
 };
 

@@ -24,7 +24,7 @@ static inline void *nc_pages_map(size_t bytes)
     return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
-/* Unmaps a part of the pages. Windows can only free all pages at once, by the address of the first
+/* Unmaps some of the pages. Windows can only free all pages at once, by the address of the first
  * page. For any other address, this does nothing. */
 static inline void nc_pages_unmap(void *memory, size_t bytes)
 {

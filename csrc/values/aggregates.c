@@ -1,4 +1,4 @@
-/* csrc/values/aggregates.c: converts structs and strided views for calls. Guarantees: on failure,
+/* csrc/values/aggregates.c: converts structs and strided views for calls. If a conversion fails,
  * the exception names the argument and the callable, and no buffer stays exported. */
 #include "aggregates.h"
 

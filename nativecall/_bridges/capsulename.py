@@ -46,8 +46,9 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
     ----------
     signature : Signature or None
     partial : tuple of (CType, (str, str or None) or None), or None
-        The types of the result and the arguments if there is no signature. For an unknown struct
-        passed by value, its name and what to use instead. For other unknown types, None.
+        The types of the result and the arguments if there is no signature. Unknown structs passed
+        by value are replaced by their names and by what to use instead. Other unknown types are
+        replaced by None.
     reason : str or None
         Why there is no signature, and how to supply it.
     is_data : bool
@@ -93,7 +94,7 @@ _WAY_OUT = (
     "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
 )
 _PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
-#: Pythran's names for types beyond NumPy's sized ones.
+#: Pythran's names for types, in addition to NumPy's names for sized types.
 _PYTHRAN_TYPES = {
     "int": "long",
     "float": "double",

@@ -95,7 +95,7 @@ def function(obj: LowLevelCallable) -> Function | None:
 def native(obj: LowLevelCallable) -> NativeCallable | None:
     """Return the function of a LowLevelCallable with its user data bound and kept alive.
 
-    Return None if there is no data, or no last argument for it.
+    Return None if there is no data, or if the function has no last argument for the data.
     """
     data = user_data(obj)
     if not data:
@@ -149,8 +149,8 @@ _FORTRAN_KNOWN = ((1, 14), (1, 18))  # the first and the last checked version of
 def of_fortran(obj: Foreign, name: str) -> Signature | None:
     """Return the signature of SciPy's BLAS or LAPACK procedure in an f2py object.
 
-    It comes from the Cython module for the same library. Return None for other objects, and for
-    unchecked versions.
+    The signature comes from the Cython module for the same library. Return None for other objects,
+    and for unchecked versions.
 
     A complex result is written through the first argument. SciPy calls these four procedures
     through its own subroutines, so it does not matter how its compilers return complex numbers.
@@ -229,7 +229,7 @@ def _chosen(
 ) -> tuple[NativeCallable, Signature]:
     """Return the requested entry, converted if necessary, and a signature that includes `const`.
 
-    That signature is the entry's own, or the target of the conversion.
+    The signature is the entry's own, or the target of the conversion.
     """
     if signature is not None:
         meant = signature if isinstance(signature, Signature) else parse(signature)
@@ -325,7 +325,7 @@ def _converted(callable: NativeCallable, meant: Signature) -> NativeCallable:
         try:
             return callable.convert(meant, errors="zero")
         except SignatureError:
-            pass  # a status without a convention
+            pass  # the function returns a status without an error convention
     return callable.convert(meant)
 
 
@@ -350,7 +350,7 @@ def _meant(part: NativeCallable) -> Signature:
 
 
 def _forms_of(signature: Signature, data: bool) -> list[str]:
-    """Return the successive signatures to convert a function to, so that SciPy can call it.
+    """Return the signatures to convert a function to, one after the other, for SciPy to call it.
 
     With `data`, a last argument of any pointer type takes user data; otherwise only a void pointer
     does. The other arguments determine the form:

@@ -1,10 +1,10 @@
 """The parameters and results of a native callable, for `inspect` and `typing`.
 
-`inspect.signature`, `typing.get_type_hints`, `help` and ``nativecall stubs`` share this reading of
-a call interface: the arguments that Python passes, their names, and the results. Hints are classes,
-so that `functools.singledispatch` can use them: `float`, `int`, `complex`, `bool`; `bytes` or `str`
-for text; `Record` for structs; `object` for pointers and other types. A call accepts more than its
-hints: any value that converts without loss.
+`inspect.signature`, `typing.get_type_hints`, `help` and ``nativecall stubs`` share this description
+of a call interface: the arguments that Python passes, their names, and the results. Hints are
+classes, so that `functools.singledispatch` can use them: `float`, `int`, `complex`, `bool`; `bytes`
+or `str` for text; `Record` for structs; `object` for pointers and other types. A call accepts more
+than its hints: any value that converts without loss.
 """
 
 from __future__ import annotations

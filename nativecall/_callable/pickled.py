@@ -41,7 +41,7 @@ def recipe(callable: Foreign, kind: Kind) -> Recipe:
     Raises
     ------
     TypeError
-        If it cannot be recreated; the message says why, and what can be pickled.
+        If the callable cannot be recreated; the message says why, and what can be pickled.
     """
     try:
         return _made_of(callable, kind)
@@ -106,7 +106,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
 
 
 def _entry_of(owner: object) -> Foreign:
-    """Return an owner that is a native callable, or the callable behind our foreign callable."""
+    """Return `owner` if it is a native callable, otherwise the native callable behind it."""
     found = foreign.native(owner)
     return foreign.own_entry(owner) if found is None else found
 
@@ -153,8 +153,8 @@ def lookup(module: str, qualname: str) -> object:
 def takes_code_along() -> bool:
     """Return whether cloudpickle is pickling, as in loky and Dask.
 
-    cloudpickle pickles functions by value if they have no importable name. It is Python code, so
-    the frames of cloudpickle are on the stack.
+    cloudpickle pickles functions by value if they have no importable name. Since cloudpickle is
+    Python code, its frames are on the stack.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

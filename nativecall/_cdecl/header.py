@@ -37,9 +37,7 @@ _TICK = 10_000_000
 def wanted(
     header: object, include: object, define: Mapping[str, object], text: str | None = None
 ) -> Wanted:
-    """Return the arguments of `load` as plain data; raise TypeError and ValueError for invalid
-    ones.
-    """
+    """Return the arguments of `load` as plain data; raise TypeError or ValueError if invalid."""
     headers = [] if header is None else several(header, "header")
     if not headers and header is not None:
         raise ValueError("'header' must name at least one header")

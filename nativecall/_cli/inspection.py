@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _CALL_TABLES = (0x04000001, 0x04000003)
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _GIL = {"need": "needed", "release": "dropped", "hold": "kept"}
-#: Consumers: the library that each needs, and how its function object is made.
+#: The library that each consumer needs, and how to create the consumer's function object.
 _CONSUMERS: dict[str, tuple[str, Callable[[NativeCallable], object]]] = {
     "ctypes": ("", lambda f: f.to_ctypes()),
     "cffi": ("", lambda f: f.to_cffi()),

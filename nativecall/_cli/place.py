@@ -75,7 +75,7 @@ def imported(name: str) -> ModuleType:
 
 
 def _named(place: str, path: str) -> tuple[str, str]:
-    """Return the directory above a file's packages, and the module's name from there."""
+    """Return the directory above a file's packages, and the module's name relative to it."""
     if os.path.isdir(path):
         raise CommandError(f"{place!r} is a folder; name a module")
     if not os.path.exists(path):
@@ -106,7 +106,7 @@ def _like(name: str, holder: object) -> str:
 
 
 def functions(found: Library) -> dict[str, NativeCallable]:
-    """Return the declared functions that a library itself defines.
+    """Return the declared functions that a library itself defines, including inline functions.
 
     If these cannot be determined (for the process, or for declarations alone), return all declared
     functions.
@@ -120,7 +120,7 @@ def functions(found: Library) -> dict[str, NativeCallable]:
         try:
             one = found[name]
         except (SymbolError, SignatureError, LibraryError):
-            continue  # a name without a symbol, or a rejected one
+            continue  # the name has no symbol, or the function is rejected
         if not isinstance(one, NativeCallable):
             continue
         made[name] = one

@@ -191,7 +191,7 @@ class _Code(ABC):
     def fill(self, target: ir.Value, size: int, source: ir.Value | None = None) -> None:
         """Copy or clear bytes inline.
 
-        A call of libc would be an external reference, and loading the code would require LLVM.
+        Calls of libc would be external references, and only LLVM could load such code.
         """
         source = _BYTE(0) if source is None else source
         kind = ir.FunctionType(_VOID, [POINTER, source.type, _LONG, ir.IntType(1)])
@@ -235,7 +235,7 @@ class _Code(ABC):
         return reserve(self.builder, size, 8 if size <= 8 else 16)
 
     def find(self, at: At) -> tuple[_Slot, int]:
-        """Return the slot that contains a place, and the offset in it."""
+        """Return the slot that contains a place, and the place's offset in the slot."""
         slots = self.slots[at.base]
         start = max([one for one in slots if one <= at.at])
         return slots[start], at.at - start

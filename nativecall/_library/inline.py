@@ -1,8 +1,8 @@
 """Inline functions of headers: compile them with a C compiler, and look them up in the result.
 
-All inline functions of a library's headers are compiled together: they may share static variables,
-and one compiler run suffices for most headers. If the compiler fails, the list is halved until the
-functions that fail are found; the others are compiled without them.
+All inline functions of a library's headers are compiled together, since they may share static
+variables, and one compiler run suffices for most headers. If the compiler fails, the list is halved
+until the functions that fail are found; the others are compiled without them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def found(
 def _together(
     name: str, declarations: Declarations, is_first: bool, path: str | None
 ) -> OpenLibrary:
-    """Compile a function together with all others that compile: they may share static variables."""
+    """Compile a function with all others that compile, since they may share static variables."""
     if declarations.compiled is not None:
         return open_bytes(declarations.compiled, path)
     names = sorted({*several(declarations), name})
@@ -134,16 +134,16 @@ def _reason(error: Exception, name: str = "") -> str:
 def _object(declarations: Declarations, names: Sequence[str], path: str | None) -> bytes:
     """Return a shared object with a pointer to each function in `names`.
 
-    The pointers are named `PREFIX` plus the name.
+    Each pointer is named `PREFIX` plus the function's name.
 
     Parameters
     ----------
     declarations : Declarations
-        Of headers.
+        The declarations of headers.
     names : sequence of str
     path : str or None
-        The library whose symbols the functions may use, with the libraries that it needs. Only the
-        loader can tell whether those symbols exist.
+        The library whose symbols the functions may use. They may also use symbols of the libraries
+        that this library needs. Only the loader can tell whether those symbols exist.
 
     Raises
     ------

@@ -93,7 +93,7 @@ def describe(
 
 
 def publish(cls: type, address: int) -> dict[str, Foreign | None]:
-    """Return the attributes to set on a class for its own declarations; None deletes one."""
+    """Return the attributes to set on a class for its declarations; None deletes the attribute."""
     fields, methods = _ext.native_parts(cls)
     parts, made = cls.__dict__.get(_PARTS, ({}, {}))
     found: dict[str, Foreign | None] = {}
@@ -208,7 +208,7 @@ def _check_name(cls: str, name: object) -> None:
 
 
 def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
-    """Return the native names of the bases: a method's signature, ``""`` for a field."""
+    """Return the native names of the bases, with a method's signature or ``""`` for a field."""
     native = [base for base in bases if isinstance(base, _ext.nativeobjecttype)]
     found: dict[str, str | None] = {}
     for part in [part for base in native for part in _ext.native_order(base)]:
@@ -231,7 +231,7 @@ def _method(cls: str, name: str, value: Foreign, known: str | None) -> Method:
 
 
 def _with_address(signature: Signature) -> Signature:
-    """Replace self by an integer address in a signature, so that Python functions get it."""
+    """Replace self by an integer in a signature, so that Python functions get the address."""
     return Signature(
         signature.result,
         (_ADDRESS, *signature.args[1:]),
@@ -326,7 +326,7 @@ def _hidden(cls: type, name: str, what: str) -> TypeError:
 
 
 def _own_names(cls: type) -> dict[str, str]:
-    """Return the native names that a class adds: a method's signature, ``""`` for a field."""
+    """Return the native names that a class adds, with a method's signature or ``""``."""
     fields, methods = _ext.native_parts(cls)
     return {row[0]: "" for row in fields} | {row[0]: row[1] for row in methods}
 

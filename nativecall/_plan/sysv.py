@@ -1,9 +1,10 @@
 """The System V ABI of x86-64: Linux, BSD and macOS.
 
-An object of up to 16 bytes is cut into eightbytes. The class of an eightbyte is merged from the
-scalars in it. Class INTEGER goes into a general register, class SSE into a vector register. If an
-eightbyte has the class MEMORY, or the registers do not suffice for all eightbytes, the whole object
-goes on the stack. Later, smaller arguments may still use the remaining registers.
+An object of up to 16 bytes is cut into eightbytes. The class of an eightbyte is merged from those
+of its scalars. INTEGER eightbytes go into general registers; SSE eightbytes go into vector
+registers. If an eightbyte has the class MEMORY, or the registers do not suffice for all eightbytes,
+the whole object goes on the stack. Smaller arguments that follow may still use the remaining
+registers.
 
 The ABI does not specify packed structs, so this follows GCC. If a scalar is not at a multiple of
 its natural alignment, the object is passed in memory. An array repeats the classes of its first
@@ -30,10 +31,10 @@ _ST0 = (176, 192)
 
 
 def classify(ctype: CType, offset: int = 0) -> list[str] | None:
-    """Return the classes of an object's eightbytes, from the one that holds its first byte.
+    """Return the classes of the eightbytes that contain an object, in order.
 
-    The object begins `offset` bytes into the outermost object that contains it. Return None if it
-    is passed in memory.
+    The object begins `offset` bytes into the outermost object that contains it. Return None if the
+    object is passed in memory.
     """
     start = offset % 8
     count = (start + ctype.size + 7) // 8

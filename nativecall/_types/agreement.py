@@ -1,7 +1,7 @@
 """How far two C types agree: the only place that decides whether one can stand for the other.
 
 `agreement` returns the weakest level among all parts of a type or signature; the caller decides
-which level suffices. It ignores values, `const`, and the names of types.
+which level suffices. `agreement` ignores values, `const`, and the names of types.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def intern(
         return found  # type: ignore[return-value]  # the text determines the class
     if depth > MAX_DEPTH:
         raise SignatureError(f"a type is nested more than {MAX_DEPTH} levels deep")
-    # A function pointer's text contains 'X{' and '}', its signature does not.
+    # A function pointer's text contains 'X{' and '}', but its signature does not.
     check_length(len(text) - (3 if kind == "function" else 0), len(named))
     if size > sys.maxsize:
         raise SignatureError("a type is larger than the address space")
@@ -210,7 +210,7 @@ def check_length(text: int, named: int) -> None:
 
 
 class Plain(CType):
-    """A type without parts: `void`, ``P``, ``O``, or a `Scalar`; one object for each.
+    """A type without parts: `void`, ``P``, ``O``, or a `Scalar`. Each type has one object.
 
     Attributes
     ----------
@@ -320,7 +320,7 @@ def admit(ctype: CType, place: str) -> None:
 
 
 def _scalars() -> dict[str, Scalar]:
-    """Return every scalar code, with the canonical type that it has on this platform."""
+    """Return the canonical type of every scalar code on this platform."""
     found: dict[str, Scalar] = {}
     for code, same, kind, size, alignment, attributes in _ext.scalars:
         if code == same:
@@ -337,7 +337,8 @@ def _char() -> Scalar:
 
 
 SCALARS: Final = _scalars()
-#: C's `char`, whose arrays are text. It equals the platform's integer type of the same sign.
+#: C's `char`, whose arrays are text. It equals the 8-bit integer type that has the sign of `char`
+#: on this platform.
 CHAR: Final = _char()
 VOID: Final = intern(Plain, "void", "v", "v", 0, 0, 1, c_name="void")
 VOIDPTR: Final = intern(Plain, "voidptr", "P", "P", 0, c_name="void *")

@@ -1,7 +1,7 @@
 """The loops of a NumPy ufunc, as native callables.
 
 A loop is a C function of NumPy: ``void (char **args, intptr_t *dimensions, intptr_t *steps,
-void *data)``. It has up to two entries:
+void *data)``. As a native callable, a loop has up to two entries:
 
 - The *strided* entry is the function itself, with `data` bound.
 - The *scalar* entry is a C function of single elements, ``d:d`` for a loop ``d->d``. It is a thunk

@@ -22,7 +22,7 @@ for name, file, inside in needed:
 
 
 def _folders() -> str:
-    """Return the core's file, the kit's directory, and that of its C providers, one per line.
+    """Return the core's file, the kit's directory and its C providers' directory, one per line.
 
     In an editable installation, the two directories differ.
     """

@@ -114,7 +114,7 @@ def tier2(base: type, capsule: object, entries: Entries, **namespace: object) ->
 
 
 def offer(made: Foreign, entries: Entries, *, interned: bool = False) -> Foreign:
-    """Offer entries through an object's tier 2, which compares signatures by their characters."""
+    """Offer entries through tier 2, which also finds signatures that are not interned."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
     for position, entry in enumerate(entries):
         _abi.fill(memory[position], *entry, interned=interned)

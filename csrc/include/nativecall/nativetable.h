@@ -18,7 +18,7 @@
  *             provider registers an entry once, and it appears in both tables or in neither.
  *
  * Invariants: the packed table holds all entries of the call table, in the same order. It omits the
- *             flags that readers ignore, which have no packed form.
+ *             flags that readers ignore, since these have no packed form.
  *
  * Threads:    the caller serialises writers of one NcNativeTable (with the GIL or a lock). Readers
  *             need no lock. A reader may see a new entry or function in one table before the other.

@@ -91,7 +91,7 @@ class _Writer(Values):
 
         def out_of_range(ctype: CType, value: ir.Value, signed: bool) -> None:
             low, high = integer_range(ctype)
-            shown = name.replace("%", "%%")  # it is a format string
+            shown = name.replace("%", "%%")  # `text` is a format string
             text = f"the result of '{shown}' is %ll{'d' if signed else 'u'}, out of range for "
             text += f"{words(ctype)!r} ({low} to {high})"
             fail(lambda python: python.err_format("PyExc_OverflowError", text, value))

@@ -458,9 +458,9 @@ NC_STATIC const char *nc_text_copy(char **at, const char *text)
     return length != 0 ? (const char *)memcpy(copy, text, length) : NULL;
 }
 
-/* Return an unbuilt class with copies of another's own name, fields and methods. Reference fields
- * to the other class, or to NC_FIELD_SELF, refer to the copy. Free it with nc_class_free. Return
- * NULL if out of memory. */
+/* Return an unbuilt class with copies of the name, own fields and own methods of `own`. Reference
+ * fields to `own`, or to NC_FIELD_SELF, refer to the copy. Free it with nc_class_free. Return NULL
+ * if out of memory. */
 NC_STATIC NcClass *nc_class_copy(const NcClass *own)
 {
     const size_t fields_bytes = own->field_count * sizeof(NcField);
