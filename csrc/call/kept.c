@@ -68,11 +68,11 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
 
 /* ---- dicts ----------------------------------------------------------------------------------- */
 
-static PyObject *of_process; /* NULL before the first */
+static PyObject *of_process; /* NULL before first use */
 
 /* Maps the address of an object to a dict of the functions kept with the object. The dict also
  * holds a weak reference to the object, whose callback drops the dict. */
-static PyObject *of_objects; /* NULL before the first */
+static PyObject *of_objects; /* NULL before first use */
 
 static PyObject *made_once(PyObject **place)
 {

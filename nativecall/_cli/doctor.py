@@ -2,7 +2,7 @@
 
 Each line is a test: it makes calls, callbacks and conversions and compares their values, writes a
 file into the cache and deletes it, compiles a line of C, and imports the packages. A failure
-appears as a line of the table. Nothing is changed, and only the cache keeps files.
+appears as a line of the table. The command changes nothing else, and only the cache keeps files.
 """
 
 from __future__ import annotations

@@ -259,8 +259,8 @@ class Library(Single):
         ----------
         path : str or path
             The file has declarations, layouts, constants and compiled inline functions. Loading it
-            needs no header, no compiler, no cache and no LLVM. It is specific to the processor,
-            system and C library. It does not contain options of `load`.
+            needs no header, no compiler, no cache and no LLVM. The file is specific to the
+            processor, system and C library. It does not contain options of `load`.
 
         Raises
         ------
@@ -292,7 +292,7 @@ class Library(Single):
     def ffi(self) -> FFI:
         """The `cffi.FFI` with the declared types.
 
-        Libraries loaded with the same declarations share it.
+        Libraries loaded with the same declarations share one `FFI`.
         """
         return self._owner.ffi
 

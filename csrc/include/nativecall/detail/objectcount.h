@@ -1,8 +1,8 @@
 /* nativecall/detail/objectcount.h: native objects without Python: creation, reference counts,
  * casts, methods, destruction. nativeobject.h argues why this is safe.
  *
- * Threads:    call all functions from any thread, without the GIL. The caller holds a native
- *             reference to the object, or for nc_object_new keeps the class alive. Synchronise
+ * Threads:    call all functions from any thread, without the GIL. The caller must hold a native
+ *             reference to the object; for nc_object_new, it must keep the class alive. Synchronise
  *             access to fields yourself.
  * Errors:     NULL if out of memory or if the class is abstract. Nothing else fails.
  * Checked:    if you define NC_OBJECT_CHECKED before the include, use of a destroyed object aborts

@@ -102,8 +102,8 @@ NC_STATIC int nc_signature_pack(const char *text, size_t length, uintptr_t flags
     return NC_OK;
 }
 
-/* Unpack words into the canonical text, with a zero byte, and flags. The exact inverse of packing:
- * words that packing never produces on this platform are NC_E_FORMAT.
+/* Unpack words into the canonical text, with a zero byte, and flags. This is the exact inverse of
+ * packing. For words that packing never produces on this platform, it returns NC_E_FORMAT.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_RANGE: `size` is too small; *written is
  * the length needed. `flags` may be NULL, and `out` may be NULL if `size` is 0. After a failure the
@@ -210,10 +210,10 @@ NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
     return count;
 }
 
-/* Write an entry over the 0 that terminates a table. Readers may be active, except for the first
- * entry: they compare it with a plain load, so it is written before the table is published. The
- * `count + 1` words after that 0 must belong to the table and be zero; the last of them becomes the
- * terminator. */
+/* Write an entry over the 0 that terminates a table. Readers may be active, unless this writes the
+ * first entry. They compare the first entry with a plain load, so write it before the table is
+ * published. The `count + 1` words after that 0 must belong to the table and be zero; the last of
+ * them becomes the terminator. */
 NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count, void *funcptr)
 {
     for (size_t i = 1; i < count; i++) {
