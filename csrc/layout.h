@@ -112,8 +112,8 @@ typedef struct NcCallInterface {
     Py_ssize_t keep;    /* NC_KEEP_... */
     NcOut *outs;        /* out-parameters; NULL if there are none */
     Py_ssize_t out_count;
-    int fortran; /* 1: numbers are passed by reference; 2: lengths of texts also follow the
-                    arguments, which Python does not pass */
+    int fortran; /* 1: numbers are passed by reference; 2: hidden lengths of texts also
+                    follow the arguments */
     int export;  /* PyBUF_* to export arrays in that memory layout, for reading */
     const NcTrampoline *trampoline; /* for the shape, or NULL */
     const char *shape;              /* the trampoline's shape, or NULL */
@@ -177,7 +177,7 @@ typedef struct {
                              the first view, which moves the tables out of the callable */
         struct {
             uintptr_t zero[3];
-            PyObject *name; /* before that: str, or NULL for the symbol's (values/names.h) */
+            PyObject *name; /* before the first view: str; NULL: the symbol's (values/names.h) */
         } unviewed;
     } as;
     uint64_t words[3];    /* `single`, packed; or the address of a block, 0, 1 */

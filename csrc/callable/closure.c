@@ -20,7 +20,7 @@ enum {
     MOST_MOVES = 4 /* pieces of a result */
 };
 
-/* Any argument except a number in one word. */
+/* The object for any argument that is not a number or pointer in one word. */
 NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
                                      char *block)
 {

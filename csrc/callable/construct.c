@@ -274,9 +274,9 @@ static int is_name(PyObject *name)
 }
 
 /* wrapped(address, signature, options): the callable for an address, with an optional name. Returns
- * None if Python code must handle the arguments or raise the error: other options, an address or
- * signature that is not an exact int or str, an invalid address or name, or a signature with Python
- * objects. */
+ * None if Python code must handle the arguments or raise the error. These cases are other options,
+ * an address or signature that is not an exact int or str, an invalid address or name, and a
+ * signature with Python objects. */
 PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = NULL;

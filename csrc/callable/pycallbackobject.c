@@ -1,5 +1,5 @@
-/* csrc/callable/pycallbackobject.c: the Python types CallbackSpec and PyCallback, which
- * pycallback.h declares: creating and closing their objects. */
+/* csrc/callable/pycallbackobject.c: creates and closes objects of CallbackSpec and PyCallback, the
+ * Python types that pycallback.h declares. */
 #include "pycallback.h"
 
 #include "call/entry.h"
@@ -283,8 +283,8 @@ static int compares(const char *signature)
     return signature[0] != 'v' && arguments != NULL && strcmp(arguments, ":PP") == 0;
 }
 
-/* Converts a native callable of another signature for one call. Returns 1, 0 if Python code must do
- * it, or -1 with an exception. */
+/* Converts a native callable of another signature for one call. Returns 1 on success, 0 if Python
+ * code must convert it, or -1 with an exception. */
 static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t refuse,
                           NcPointer *out)
 {
@@ -339,7 +339,7 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
 }
 
 /* The `__name__` or `__doc__` of a function, a new reference to a str. Returns NULL, perhaps with
- * an exception, if it is missing, is not a str, or contains a null character. */
+ * an exception, if the attribute is missing, is not a str, or contains a null character. */
 static PyObject *text_of(PyObject *function, int is_doc)
 {
     const PyFunctionObject *own =

@@ -50,7 +50,7 @@ typedef struct {
                             value that Python passes to an out-parameter's memory */
     /* Native objects: nativecall/_native_objects. NULL until that is imported. */
     PyObject *describe_class; /* (name, bases, namespace) -> the class's declarations */
-    PyObject *publish_class;  /* (class, address of its native one): a dict of descriptors */
+    PyObject *publish_class;  /* (class, address of its native class): a dict of descriptors */
     PyObject *view_array;     /* of objects' fields, for NumPy */
     /* Set when the package is imported. */
     PyObject *describe; /* (Signature, hidden arguments, policies) -> a call interface's parts */

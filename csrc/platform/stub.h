@@ -14,7 +14,7 @@
  * executable. No memory is ever writable and executable at the same time. If everything fails, and
  * on processors that stubs.S does not support, nc_stub_new raises RuntimeError.
  *
- * A call of a freed stub ends the process with a message that names it, until the stub is reused.
+ * Until a freed stub is reused, calling it ends the process with a message that contains its name.
  * The stubs of a region are reused in the order in which they were freed. So no region is ever
  * unmapped, and memory use stays at the maximum number of stubs at one time.
  *

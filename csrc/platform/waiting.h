@@ -14,11 +14,11 @@
  * Threads. A slot belongs to the thread that set its `names`, until it sets them to NULL again.
  * `turns` distinguishes one wait from the next. The watcher reads names only while it has marked
  * the slot (in the lowest bit), and the owner waits until the mark is removed before it leaves the
- * slot. So the callback, which its call keeps alive, keeps the names alive. Names never change; if
- * they are replaced, the new ones keep them alive (callable/pycallback.c). The watcher reads them
- * as plain memory, without a reference count. While Python ends, threads may stay in their slots
- * forever and objects are freed, so the watcher reads nothing from then on. After a fork, the child
- * has no used slot and no watcher. */
+ * slot. So the callback, which its call keeps alive, keeps the names alive. A names object never
+ * changes; an object that replaces it keeps it alive (callable/pycallback.c). The watcher reads
+ * names as plain memory, without a reference count. While Python ends, threads may stay in their
+ * slots forever and objects are freed, so the watcher reads nothing from then on. After a fork, the
+ * child has no used slot and no watcher. */
 #ifndef NC_WAITING_H
 #define NC_WAITING_H
 

@@ -100,7 +100,7 @@ static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *va
     return fields == NULL || self->more->takes_fields ? fields : value;
 }
 
-/* Convert a value that exports no buffer and is no exact instance of the method's class. */
+/* Convert a value that exports no buffer and is not an exact instance of the method's class. */
 NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     out->address = Py_IS_TYPE(value, &NcPin_Type) /* from a forwarded call */
@@ -460,7 +460,8 @@ void nc_pins_close(PyObject *list, PyObject **first)
 }
 
 /* settle(list, raised): finish a call made by Python code. `raised` is the exception of that call,
- * or None. Raise the stashed exception of a Python function among the Pins, otherwise `raised`. */
+ * or None. If a Python function among the Pins has stashed an exception, raise that. Otherwise
+ * raise `raised`. */
 PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *list;

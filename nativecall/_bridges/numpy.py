@@ -57,7 +57,7 @@ def _ufunc_of(obj: Foreign) -> numpy.ufunc | None:
 
 
 def signatures(obj: Foreign) -> list[Signature] | None:
-    """Return the signatures of a ufunc's loops as C functions of numbers, each once.
+    """Return the signatures of a ufunc's loops as C functions of numbers, without duplicates.
 
     Raises
     ------

@@ -215,7 +215,7 @@ def _cost_table(
 
 
 def _peers(native: NativeCallable) -> tuple[Callable[..., object], Callable[..., object]]:
-    """Return a callable's function as ctypes and as cffi call it."""
+    """Return a callable's C function as a ctypes and as a cffi function."""
     import ctypes
 
     import cffi

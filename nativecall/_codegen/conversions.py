@@ -63,7 +63,7 @@ def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
 
 
 def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
-    """Return (address, owner) of generated code for an elementwise loop; None without any."""
+    """Return (address, owner) of generated code for an elementwise loop; None if there is none."""
 
     try:
         code = _made(loop_key(plan), lambda: _writer().loop(plan, EXPORT))

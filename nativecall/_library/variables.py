@@ -1,8 +1,8 @@
 """Variables of C libraries, read and written at their addresses; also pointer constants.
 
-A number or a pointer reads as its value. Text reads as `bytes` or `str`; it is a pointer to const
-characters, or a const array of characters. Other variables are views of the library's memory and
-keep the library open: an array of numbers is a NumPy array, read-only if the variable is const; any
+A number or a pointer reads as its value. Text is a pointer to const characters or a const array of
+characters; it reads as `bytes` or `str`. Other variables are views of the library's memory and keep
+the library open: an array of numbers is a NumPy array, read-only if the variable is const; any
 other array is a cffi array; a struct or union is a cffi pointer.
 
 An object assigned to a pointer variable lives until the next assignment, since C code may follow

@@ -174,7 +174,7 @@ class Reader:
         raise self.unknown(code, at)
 
     def unknown(self, code: str, at: int) -> SignatureError:
-        """Return the error for `code` in the place of a type."""
+        """Return the error for `code` where a type is expected."""
         if not code:
             return self.error("expected a type, found the end", at)
         if code in "})],:.>#":

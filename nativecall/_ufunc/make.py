@@ -10,7 +10,8 @@ it as an attribute of a module. So the first such ufunc registers a reduction fu
 `copyreg`, which passes all other ufuncs to NumPy's function.
 
 Guarantees: a ufunc keeps the callable and its code alive. Exceptions of the function propagate from
-the call of the ufunc. Loops of entries that need the GIL take it; other loops run without it.
+the call of the ufunc. Loops of entries that need the GIL acquire it. Other loops run without the
+GIL.
 """
 
 from __future__ import annotations

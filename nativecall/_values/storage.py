@@ -2,8 +2,8 @@
 
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c);
 arguments.py converts other objects to pointers. A struct accepts a Record, a tuple, a mapping, a
-struct of ctypes or cffi, or a NumPy record. If the memory layouts agree, its bytes are copied,
-otherwise its fields one by one. Structs come back as Records.
+struct of ctypes or cffi, or a NumPy record. If the memory layouts agree, all bytes are copied at
+once. Otherwise each field is converted. Structs come back as Records.
 
 Guarantees: a failed conversion raises TypeError, ValueError or OverflowError and keeps nothing
 alive. The message begins with what was converted: ``argument 1 of 'f'``, or ``field 'x' of argument
@@ -271,7 +271,7 @@ def copy_same_bytes(
     objects = object_offsets(struct)
     if found is not None and found.foreign is not None and not objects:
         _ext.take_cffi(struct, value, found.foreign, 1)
-    held = found = None  # otherwise a traceback would keep them exported
+    held = found = None  # otherwise a traceback would keep the buffer exported
     for offset in objects:
         word = int(_lib.ffi.cast("uintptr_t *", address + offset)[0])
         if word == 0:

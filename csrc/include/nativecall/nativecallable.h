@@ -30,7 +30,7 @@
 NC_C_BEGIN
 
 /* Return the callable behind a built-in view (borrowed), or NULL if obj is no view. A view is a
- * built-in function whose method definition is inside the object it is bound to. */
+ * built-in function whose method definition is inside the object that the function is bound to. */
 NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
 {
     PyObject *self = nc_abi_behind(obj);

@@ -443,7 +443,7 @@ def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> i
 
 
 class _Core:
-    """The words of the core: its symbol table, and the function that raises the exceptions left."""
+    """The core's words: its symbol table, and the function that raises exceptions left behind."""
 
     words = _lib.ffi.new(
         "uintptr_t[]",

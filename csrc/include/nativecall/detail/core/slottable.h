@@ -50,7 +50,7 @@
  *             process. For random keys, the first multiplier works in nine cases of ten.
  *
  * Threads:    building and freeing access only their arguments. This header never writes to a built
- *             table. Publish its pointer with release (or before the threads start).
+ *             table. Publish the table's pointer with release (or before the threads start).
  * Errors:     NC_E_NOMEM, NC_E_DUPLICATE (with the id), NC_E_RANGE (no rows, or more than 2^16).
  * Ownership:  free a table with nc_slottable_free. data.pointer is never dereferenced.
  * Source:     SEP 200, "The custom slot table", "Slot expected position", "Special IDs". The
