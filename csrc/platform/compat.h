@@ -1,5 +1,5 @@
-/* csrc/platform/compat.h: hides differences between CPython versions that matter only to the core.
- * The public headers' detail/compat.h has the rest, and states the guarantees for both. */
+/* csrc/platform/compat.h: hides differences between CPython versions that affect only the core. The
+ * public detail/compat.h hides the other differences, and states the guarantees of both headers. */
 #ifndef NATIVECALL_GROUND_COMPAT_H
 #define NATIVECALL_GROUND_COMPAT_H
 
@@ -7,7 +7,7 @@
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* Whether an exception is set in a thread; PyErr_Occurred for any thread. */
+/* Whether an exception is set in a thread. Unlike PyErr_Occurred, works for any thread. */
 NC_STATIC_INLINE int nc_thread_has_exception(const PyThreadState *thread)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -17,9 +17,9 @@ NC_STATIC_INLINE int nc_thread_has_exception(const PyThreadState *thread)
 #endif
 }
 
-/* The exception that is set in a thread, or NULL; borrowed. Before 3.12 this is the value, which
- * may be no exception object unless nc_exception_put has set it. If there is no value, it is the
- * class. */
+/* The exception that is set in a thread, or NULL; a borrowed reference. Before 3.12, this is the
+ * exception's value, or its class if there is no value. The value is certain to be an exception
+ * object only if nc_exception_put has set it. */
 NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -34,8 +34,8 @@ NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 
 #if PY_VERSION_HEX >= 0x030C0000 && defined(__ELF__)
 /* Like Py_AddPendingCall, but with `flags` 0 any thread may run the function. Private to CPython,
- * though exported by 3.12 to 3.15. Weak, so that the core also loads in a Python without it, and
- * does what it does in 3.11. */
+ * though exported by 3.12 to 3.15. The reference is weak, so the core also loads in a Python
+ * without the function, and then works as in 3.11. */
 extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *),
                                   void *argument, int flags) __attribute__((weak));
 #define NC_HAS_ANY_THREAD_CALLS (_PyEval_AddPendingCall != NULL)
@@ -46,8 +46,8 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 #define NC_ADD_ANY_THREAD_CALL(function) ((void)(function), -1)
 #endif
 
-/* A module slot for a PyModuleDef_Slot array, from 3.12 on: lets other interpreters run the exec
- * slot, which refuses them with its own message. */
+/* A module slot for a PyModuleDef_Slot array, from 3.12 on. It lets subinterpreters run the exec
+ * slot, which then raises our own error for them. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define NC_ANY_INTERPRETER_SLOT                                                                    \
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
@@ -63,8 +63,8 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 /* Whether the collector skips a memoryview that is still exported (3.13). */
 #define NC_COLLECTOR_SPARES_MEMORYVIEWS (PY_VERSION_HEX >= 0x030D0000)
 
-/* The object of a weak reference: a new reference, or NULL without an exception (PyWeakref_GetRef,
- * 3.13). */
+/* PyWeakref_GetRef (3.13) without errors: returns a new reference to the object of a weak
+ * reference, or NULL without an exception. */
 NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
 {
     PyObject *found = NULL;
@@ -82,8 +82,8 @@ NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
     return found;
 }
 
-/* Reads a Python int of at most one digit, the common case, without a call; a digit has 30 bits, or
- * 15. Returns whether it is one (PyUnstable_Long_IsCompact, 3.12). */
+/* Reads a Python int of at most one digit (30 or 15 bits), the common case, without a call. Returns
+ * 0 for other objects. Uses PyUnstable_Long_IsCompact from 3.12 on. */
 NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
 {
     if (!PyLong_CheckExact(value)) {
@@ -104,8 +104,9 @@ NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
     return 1;
 }
 
-/* Offsets of an int's size and digits. From 3.12 on, the size is a tag: the sign in two bits, the
- * number of digits above; ints of one digit have tags below 16. Generated code reads both. */
+/* Offsets of an int's size and digits; generated code reads both. From 3.12 on, the size is a tag:
+ * the low bits contain the sign, and the bits above contain the number of digits. Ints of one digit
+ * have tags below 16. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define NC_INT_IS_TAGGED 1
 #define NC_INT_SIZE_OFFSET offsetof(PyLongObject, long_value.lv_tag)

@@ -17,40 +17,43 @@
 #include <complex.h>
 #include <math.h>
 
-/* Return the subject of a message, a new str: "argument 2 of 'pow'", counted from 1, or for a
- * negative index the name itself. */
+/* Return the subject of a message as a new str, such as "argument 2 of 'pow'" for index 1. For a
+ * negative index, return the name itself. */
 PyObject *nc_conversion_subject(PyObject *name, Py_ssize_t index);
 
-/* Raise "argument <index + 1> of '<name>' <format>", replacing the current exception, if any,
- * unless it is MemoryError. The format is that of PyUnicode_FromFormat. */
+/* Raise "argument <index + 1> of '<name>' <format>". This replaces the current exception, if any,
+ * unless that is MemoryError. `format` has the syntax of PyUnicode_FromFormat. */
 void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,
                          ...);
 
-/* Add a note to the current exception, raised by foreign code, that names the argument. */
+/* Add a note that names the argument to the current exception, which foreign code raised. */
 void nc_conversion_note(PyObject *name, Py_ssize_t index);
 /* Raise TypeError "... must be <wanted> (got <its class>)" with nc_conversion_error. */
 void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *wanted,
                               PyObject *value);
 
-/* `name` is the callable's, for messages. If `index` is negative, it is the whole subject. */
+/* Convert a number to C. `name` is the name of the callable, for messages. If `index` is negative,
+ * `name` is the whole subject of messages. Return 0, or -1 with an exception. */
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 
-/* Convert any scalar, given its letter, to memory of its size. */
+/* Convert a value to a scalar with the letter `code`, and store it at `out`. */
 int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
-/* Raise OverflowError for a number out of range for a float type, given its letter. Return -1. */
+/* Raise OverflowError for a number out of the range of the float type with letter `code`. Return
+ * -1. */
 int nc_float_overflow(PyObject *name, Py_ssize_t index, char code);
 /* Convert a C scalar to Python. Return a new reference, or NULL with an exception. */
 PyObject *nc_scalar_to_python(char code, const void *address);
-/* Return the size of a scalar in bytes, or 0 if the letter is none. */
+/* Return the size of a scalar in bytes, or 0 if `code` is not the letter of a scalar. */
 size_t nc_scalar_size(char code);
 /* Return the alignment of a scalar, also in structs. */
 size_t nc_scalar_alignment(char code);
-/* Return the letter of the parts of a complex letter, or any other letter itself. */
+/* Return the letter of a complex type's parts; return other letters unchanged. */
 char nc_part_letter(char code);
 
-/* Return the table of scalars for Python, a tuple of (code in signatures, canonical code, kind,
- * size, alignment, dict of the other attributes of a Scalar). A new reference, or NULL. */
+/* Return the table of scalars for Python as a tuple of rows: (code in signatures, canonical code,
+ * kind, size, alignment, dict of the other attributes of a Scalar). Return a new reference, or
+ * NULL. */
 PyObject *nc_scalars(void);
 
 /* How an integer letter accepts a Python int; used by overload.c. */
@@ -62,19 +65,19 @@ typedef struct {
     unsigned long long high; /* greatest value */
 } NcIntegerKind;
 
-/* Return the kind of a letter, or NULL if it is no integer. */
+/* Return the kind of an integer letter, or NULL for other letters. */
 const NcIntegerKind *nc_integer_kind(char code);
-/* Return 1 with the bits (two's complement) if a Python int fits, 0 if not, or -1 with an
- * exception. */
+/* Return 1 and set `bits` (in two's complement) if a Python int fits. Return 0 if it does not, or
+ * -1 with an exception. */
 int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long long *bits);
-/* Return an int for an integer-like value: one with __index__, or an integer of NumPy (bool),
- * ctypes or cffi. Return a new reference, NULL with an exception, or NULL without one if the value
- * is no integer. */
+/* Return an int for a value that is like an integer: it has __index__, or it is an integer of NumPy
+ * (bool), ctypes or cffi. Return a new reference, or NULL with an exception. For other values,
+ * return NULL without an exception. */
 PyObject *nc_integer_of(PyObject *value);
 /* The same for an integer or enumerator of cffi (cffipointers.c). */
 PyObject *nc_integer_of_cffi(PyObject *value);
-/* Return the letter of a number's own type: a Python type, or a scalar that exports a
- * zero-dimensional buffer (NumPy, ctypes). Return 0 if it is no number, or with an exception. */
+/* Return the letter of a number's type. The number has a Python type, or is a scalar that exports a
+ * zero-dimensional buffer (NumPy, ctypes). Return 0 for other objects; an exception may be set. */
 char nc_value_letter(PyObject *value);
 
 #endif

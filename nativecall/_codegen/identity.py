@@ -1,8 +1,9 @@
 """The identity of the code generator: LLVM, the processor, Python, and this package.
 
-Together with the IR, it determines the machine code. Only LLVM knows its identity, and importing it
-takes a tenth of a second. So the identity is stored in the cache, keyed by what is visible without
-LLVM: its files, the processor's identification, Python, this package. A process that finds it can
+The identity and the IR together determine the machine code. Only LLVM can report its part of the
+identity, and importing LLVM takes a tenth of a second. So the identity is stored in the cache. Its
+key consists of data that can be read without LLVM: stamps of llvmlite's files, the processor's
+identification, and the identity of Python and this package. A process that finds the identity can
 use cached object files without LLVM.
 """
 
@@ -27,22 +28,23 @@ def python() -> tuple[object, ...]:
     )
 
 
-#: Folders that do not affect generated code: commands, conformance checks, headers, interfaces to
-#: users and other libraries. The keys of the code that these request contain every detail.
-#: Scanning their files would take a tenth of the load of a large cached library.
+#: Folders that do not affect generated code: commands, conformance checks, headers, and interfaces
+#: to users and other libraries. If they request code, its key contains every detail. Scanning
+#: their files would take a tenth of the time to load a large cached library.
 _ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_native_objects"}
 _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 
 
 def _stamp(name: str, status: os.stat_result) -> tuple[str, int, int]:
-    """Return a stamp that changes when a file does."""
+    """Return a stamp of a file, which changes when the file changes."""
     return name, status.st_size, status.st_mtime_ns
 
 
 def _edition() -> list[tuple[str, int, int]]:
     """Return the stamps of the package's files, since two editions may have the same version.
 
-    All other folders count: C types, call interfaces and plans also determine generated code.
+    Only files in the folders of `_ELSEWHERE` are omitted. C types, call interfaces and plans are
+    included, since they also determine generated code.
     """
     package = os.path.dirname(os.path.dirname(__file__))
     found = [_stamp(os.path.basename(_lib.FILE), os.stat(_lib.FILE))]
@@ -58,7 +60,7 @@ def _edition() -> list[tuple[str, int, int]]:
 
 
 def _seen() -> bytes | None:
-    """Return a hash of what is visible without LLVM; None if that does not identify it."""
+    """Return the key of the identity; None if LLVM or the processor cannot be identified."""
     from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
 
     processor = _ext.processor()
@@ -77,14 +79,14 @@ def _seen() -> bytes | None:
 
 
 def noted() -> str | None:
-    """Return the identity that another process stored; None if there is none."""
+    """Return the identity that another process stored in the cache; None without one."""
     key = _seen()
     found = None if key is None else _cache.shared().get(key)
     return None if found is None else found.decode()
 
 
 def note(identity: str) -> None:
-    """Store the identity that LLVM reported."""
+    """Store the identity that LLVM reported in the cache."""
     key = _seen()
     if key is not None and _cache.shared().get(key) != identity.encode():
         _cache.shared().put(key, identity.encode())

@@ -1,8 +1,9 @@
-"""Frozen declarations: the headers that `load` reads, in one file that a package ships.
+"""Read and write frozen files, which `load` reads instead of headers; packages can ship them.
 
-The file has the format of the cache's files (_sealed.py): its hash is checked before anything in it
-is read. Its key names the format and the C ABI. It contains plain data: the table of declarations,
-and the inline functions as a shared object. Every version of Python reads it.
+A frozen file has the format of the cache's files (_sealed.py). Its hash is checked before its
+content is parsed. Its key names the format of the table and the C ABI. The content is plain data:
+the table of declarations, and the inline functions compiled to a shared object. Every version of
+Python can read it.
 """
 
 from __future__ import annotations
@@ -25,21 +26,25 @@ if TYPE_CHECKING:
     from .._ext import Library as OpenLibrary
 
     class Readable(Protocol):
-        """A file of a package, as in `importlib.resources`."""
+        """A resource of a package, from `importlib.resources`."""
 
         def read_bytes(self) -> bytes: ...
 
 
-#: The format of tables. It increases when an older nativecall could not read a table, or would
-#: misread it.
+#: The version of the table format. Increase it if older versions of nativecall cannot read new
+#: tables, or would misread them.
 FORMAT = 1
-_MARSHAL = 4  # every version of Python reads it
+_MARSHAL = 4  # a version of marshal's format that every version of Python reads
 
 
 def _key() -> bytes:
-    """Return the format, and the processor, system and C library of layouts and code."""
+    """Return the key of files that this process can use.
+
+    It names the format, and the processor, system and C library for which layouts and code are
+    valid.
+    """
     system = getattr(sys.implementation, "_multiarch", sys.platform)
-    if "-" not in system:  # a system with one C library, whose name has no processor
+    if "-" not in system:  # the system has one C library, and `system` names no processor
         bits = 64 if sys.maxsize > 2**32 else 32
         system = f"{os.uname().machine if hasattr(os, 'uname') else 'x86'}-{system}-{bits}"
     return f"{FORMAT} {system}".encode().ljust(32, b"\0")
@@ -48,7 +53,7 @@ def _key() -> bytes:
 def read(
     given: str | os.PathLike[str] | Readable, only: Sequence[str] | str | None, skip: bool
 ) -> Declarations:
-    """Read a file that `freeze` wrote; raise LibraryError for any other file."""
+    """Read a file that `freeze` wrote for this C ABI; raise LibraryError for any other file."""
     try:
         if hasattr(given, "read_bytes"):
             whole = given.read_bytes()
@@ -71,7 +76,7 @@ def read(
             "freeze the header here"
         )
     table, compiled = marshal.loads(content)
-    # The part before the content contains its hash.
+    # The part of the file before the content contains the content's hash.
     made = offered(table, whole[: -len(content)], only, skip)
     made.compiled = compiled
     return made
@@ -83,9 +88,10 @@ def _spelled(key: bytes) -> str:
 
 
 def _canonical(value: Foreign, known: dict[str, Foreign]) -> Foreign:
-    """Return a value whose equal parts are one object, recorded in `known`.
+    """Return an equal value in which equal parts are the same object. `known` records the objects.
 
-    `marshal` writes references to shared objects, and equal tables must produce equal bytes.
+    `marshal` writes references for shared objects. Without this, equal tables could produce
+    different bytes.
     """
     if isinstance(value, dict):
         return {_canonical(key, known): _canonical(each, known) for key, each in value.items()}
@@ -99,7 +105,10 @@ def _canonical(value: Foreign, known: dict[str, Foreign]) -> Foreign:
 def freeze(
     known: Declarations, opened: OpenLibrary, library: str | None, path: str | os.PathLike[str]
 ) -> None:
-    """Write the declarations of an open library, whose file the inline functions need."""
+    """Write the declarations of an open library to a file.
+
+    The library must be open, since its inline functions are compiled against it.
+    """
     from .inline import compiled
 
     require("'path'", path, (str, os.PathLike), "a path")
@@ -109,7 +118,8 @@ def freeze(
         if symbol in refused and name in known.rows:
             reasons[name] = refused[symbol]
     rows = {name: row for name, row in known.rows.items() if name not in reasons}
-    # Unnamed declarations are named by position, which means nothing elsewhere; nor do files.
+    # Omit reasons for unnamed declarations: their names are positions in the headers, which mean
+    # nothing on other machines. Omit the paths of the headers for the same reason.
     reasons = {name: reason for name, reason in reasons.items() if ":" not in name}
     table: Foreign = {**known.table, "functions": rows, "skipped": reasons, "inlines": []}
     table["inlines"] = [name for name in known.table["inlines"] if name in rows]

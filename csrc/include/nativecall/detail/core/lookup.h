@@ -1,8 +1,9 @@
-/* nativecall/detail/core/lookup.h: code shared by the lookups of slots and entries.
+/* nativecall/detail/core/lookup.h: functions that look up slots in slot tables and entries in call
+ * tables.
  *
- * nativecallable.h contains the lookup of an entry and orders its comparisons. nativecall_abi.h
- * defines the structs. slottable.h and calltable.h build them and document concurrent access.
- * Nothing here writes or fails; lookups return NULL if they find nothing. */
+ * nativecallable.h combines these functions and orders the comparisons. nativecall_abi.h defines
+ * the structs. slottable.h and calltable.h build the tables and document concurrent access. Nothing
+ * here writes or fails; lookups return NULL if they find nothing. */
 #ifndef NATIVECALL_LOOKUP_H
 #define NATIVECALL_LOOKUP_H
 
@@ -12,8 +13,8 @@ NC_C_BEGIN
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-#define NC_SLOT_EMPTY ((uintptr_t)0) /* no slot: trailing rows of an over-allocated table */
-#define NC_SLOT_SKIP ((uintptr_t)1)  /* no slot: padding that preserves positions */
+#define NC_SLOT_EMPTY ((uintptr_t)0) /* not a slot: a trailing row of an over-allocated table */
+#define NC_SLOT_SKIP ((uintptr_t)1)  /* not a slot: padding that preserves positions */
 /* The expected positions of these slots. */
 #define PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS 0
 #define PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS 1
@@ -25,11 +26,12 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_rows(const PyCustomSlotTable *table)
 }
 
 /* As nc_slottable_find, but compare row `expected_pos` first (SEP 200, "Slot expected position").
- * Any position is valid: one beyond the table only costs a comparison. Pass 0 if none is known. */
+ * Any position is valid; a position beyond the table only costs a comparison. Pass 0 if you know no
+ * position. */
 NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTable *table,
                                                           uintptr_t id, intptr_t expected_pos)
 {
-    /* Row 0 exists even in an empty table: it is the zero row. */
+    /* Row 0 always exists; in an empty table, it is the zero row. */
     if (expected_pos == 0 || (uintptr_t)expected_pos < table->count) {
         PyCustomSlot *row = nc_slottable_rows(table) + expected_pos;
         if (expected_pos == 0 ? row->id == id : NC_LIKELY(row->id == id)) {
@@ -43,15 +45,15 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTabl
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Return whether flags contain none of `refuse_mask` and are of a known ABI. */
+/* Return whether flags contain no flag of `refuse_mask` and belong to a known ABI. */
 NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask)
 {
     return (flags & (refuse_mask | NC_FLAGS_ABI_MASK)) == 0;
 }
 
-/* Return whether the first entry of a published table has this signature and suitable flags. Plain
- * loads suffice, which compilers fold into the comparison: the first entry is complete before its
- * table is published, and only its function may change. */
+/* Return whether the first entry of a published table has this signature and suitable flags. The
+ * first entry is complete before its table is published, and only its function may change. So plain
+ * loads suffice, which compilers fold into the comparison. */
 NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,
                                         const char *interned_signature, uintptr_t refuse_mask)
 {
@@ -60,8 +62,8 @@ NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,
 }
 
 /* Return the first entry with this signature and without any flag in `refuse_mask`, or NULL.
- * Entries of another ABI never match. A NULL signature finds nothing: nc_interned_find returns it
- * for strings that are not interned. */
+ * Entries of another ABI never match. Return NULL for a NULL signature, which nc_interned_find
+ * returns for strings that are not interned. */
 NC_STATIC_INLINE const PyNativeCallableEntry *nc_calltable_find(const PyNativeCallableTable *table,
                                                                 const char *interned_signature,
                                                                 uintptr_t refuse_mask)
