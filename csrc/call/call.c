@@ -136,7 +136,7 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
     case NC_STEP_OBJECT:
         memcpy(to, &value, sizeof(value));
         return 0;
-    case NC_STEP_VOID: /* the initial value of an out-parameter, which reads it later */
+    case NC_STEP_VOID: /* the initial value of an out-parameter: converted later */
         return 0;
     case NC_STEP_FUNCTION:
         return take_function(now, step, args, i);
@@ -179,7 +179,8 @@ static inline int take_record(const Call *now, const NcStep *step, PyObject *val
     return 0;
 }
 
-/* Converts an argument: 0; 1 if arbitrary Python code may have run; -1 with an exception. */
+/* Converts an argument. Returns 0, or 1 if arbitrary Python code may have run, or -1 with an
+ * exception. */
 NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *args, Py_ssize_t i)
 {
     PyObject *value = args[i];
@@ -317,7 +318,7 @@ static int take_lengths(const Call *now, PyObject *const *args)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Allocates the Record of a struct result: 0, or -1 with an exception. */
+/* Allocates the Record for a struct result. Returns 0, or -1 with an exception. */
 static inline int begin(Call *now)
 {
     const NcStep *step = &now->plan->result;

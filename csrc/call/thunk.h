@@ -3,7 +3,7 @@
  *
  * The context of a thunk's stub is the object that owns it (call/thunkobject.h).
  *
- * Nothing here needs the GIL unless it says so. */
+ * Functions here need the GIL only if their comment says so. */
 #ifndef NC_THUNK_H
 #define NC_THUNK_H
 

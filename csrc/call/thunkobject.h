@@ -18,7 +18,7 @@
 /* A bound argument. */
 typedef struct {
     Py_ssize_t index;
-    size_t offset; /* of its value, from the start of the Thunk */
+    size_t offset; /* of the bound value, from the start of the Thunk */
 } NcPlace;
 
 typedef struct {
@@ -28,7 +28,7 @@ typedef struct {
     NcCallInterface *outer;     /* of the thunk, without the check */
     PyObject *helper;           /* a Python object: store(…), maker(…) and pickled(…) */
     void *code;                 /* the code of stubs; NULL if the function's own pointer is used */
-    const struct NcConversion *conversion; /* the conversion that it executes (call/plan.h), or
+    const struct NcConversion *conversion; /* the conversion that `code` executes (call/plan.h), or
                                               NULL */
     PyObject *code_owner;                  /* owns `code` and `conversion` */
     uintptr_t flags;                       /* of the thunk's entry */

@@ -190,7 +190,7 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
         return Py_NewRef(init);
     }
     PyObject *given = is_list ? PyDict_New() : PyDict_Copy(init);
-    if (is_list && PySequence_Fast_GET_SIZE(init) < count) { /* the collector ran code */
+    if (is_list && PySequence_Fast_GET_SIZE(init) < count) { /* a finaliser shortened `init` */
         count = PySequence_Fast_GET_SIZE(init);
     }
     for (Py_ssize_t i = 0; given != NULL && i < count; i++) {

@@ -41,9 +41,9 @@ static inline int nc_is_foreign(const PyThreadState *thread)
  *
  * The only risk is a read of memory that was just freed. The memory is a malloc block of some
  * hundred bytes, which stays mapped unless malloc trims the arena between two instructions here.
- * The read happens only if a subinterpreter exists, that is, if the main interpreter is not the
- * head of CPython's list, where the newest is. It also happens only if the thread has a state in
- * PyGILState but is not running with that state. */
+ * The read requires that this thread has a state in PyGILState, but is not running with that state.
+ * It also requires a subinterpreter: without one, the main interpreter is the head of CPython's
+ * list. */
 NC_STATIC_INLINE PyThreadState *nc_thread_attached(PyThreadState **own)
 {
     PyThreadState *state = nc_thread_unchecked();

@@ -48,7 +48,7 @@ class Core(namedtuple("Core", ["inputs", "outputs", "names", "text"])):
     Attributes
     ----------
     inputs, outputs : list of tuple of int
-        The dimensions of each operand, by number.
+        The dimensions of each operand, as indices into `names`.
     names : list of str
         The names of dimensions, in order of first appearance. A decimal number is a fixed length.
     text : str

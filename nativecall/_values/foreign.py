@@ -6,7 +6,7 @@ the object's type: by the top-level module that defines the type (``numba``, and
 built-in function, the type of its ``__self__`` is used.
 
 Each module in `nativecall._bridges` is a bridge for the types of its name. `register_box` and entry
-points add others. A bridge is imported with the first object of its library. It imports only
+points add others. A bridge is imported with the first object of its library, and imports only
 modules that the library has already imported. A bridge may define
 
     native(obj) -> NativeCallable | None
@@ -45,7 +45,8 @@ read by the bridge `native`, whatever their module.
 
 A foreign callable created here keeps its entry (csrc/callable/foreign.h), because no foreign object
 records everything about an entry: types that C lacks, whether it needs the GIL, how it reports
-failure. `function` returns that entry, but only if its address equals the one in the object.
+failure. `function` returns the kept entry, but only if the entry and the object have the same
+address.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Instance:
         return Function(address, self.signature, self, name, flags)
 
     def pickled(self, *how: Foreign) -> tuple[object, ...]:
-        """For `pickle`: Numba pickles the jitted function, which another process compiles."""
+        """For `pickle`: Numba pickles the jitted function; the other process compiles it again."""
         return wrapped, (NativeCallable, self.function, *how)
 
 
