@@ -47,7 +47,7 @@ typedef struct {
     uint8_t code;
     uint8_t size;
     char letter;   /* of a scalar */
-    uint8_t moves; /* their number */
+    uint8_t moves; /* number of moves */
     uint32_t at;
     uint32_t owner;
     uint32_t memory;
@@ -66,7 +66,7 @@ typedef struct NcPlan {
     uint32_t args;    /* number of steps for arguments that Python passes, in order */
     uint32_t made;    /* number of steps after these, for out-parameters outside the frame */
     uint32_t lengths; /* number of steps after those, for lengths */
-    uint32_t extras;  /* whether there are owners, out-parameters, a check, or moves before */
+    uint32_t extras;  /* whether there are owners, out-parameters, a check, or moves in `before` */
     uint32_t stack;   /* words on the stack, an even number */
     uint32_t how;     /* see nc_invoke */
     uint32_t bytes;   /* of the frame */
@@ -80,10 +80,10 @@ typedef struct NcPlan {
     NcStep steps[]; /* then the moves */
 } NcPlan;
 
-/* A closure plan: how to take a call from C and call a Python function. _plan/callplan.py makes it
- * from the same placement; callable/closure.c executes it. The frame consists of the block alone. A
- * value that is split into pieces is assembled in a scratch area of NC_SCRATCH_BYTES, which holds
- * the arguments one after the other, then the result.
+/* A closure plan: how to receive a call from C and call a Python function. _plan/callplan.py makes
+ * it from the same placement; callable/closure.c executes it. The frame consists of the block
+ * alone. A value that is split into pieces is assembled in a scratch area of NC_SCRATCH_BYTES,
+ * which holds the arguments one after the other, then the result.
  *
  * In an argument's step, `at` is an offset in the block or, if the step has moves, in the scratch
  * area. If `owner` is 1, the pointer at `at` points to the value. Letters are as in call plans,
@@ -120,8 +120,8 @@ enum {
 
 enum {
     NC_OP_COPY,     /* `size` bytes */
-    NC_OP_SIGNED,   /* an integer of `size` bytes, extended to a word */
-    NC_OP_UNSIGNED, /* the same without a sign */
+    NC_OP_SIGNED,   /* an integer of `size` bytes, extended to a word by its sign */
+    NC_OP_UNSIGNED, /* the same, extended by zeros */
     NC_OP_TRUTH,    /* whether a byte is not 0, as a word */
     NC_OP_ADDRESS,  /* the address of the source, as a word */
     NC_OP_CLEAR,    /* clear `size` bytes of the target */
@@ -194,7 +194,7 @@ typedef struct NcLoop {
 /* An operand with core dimensions, whose address the function gets. */
 typedef struct {
     uint32_t operand;
-    uint32_t given;      /* the operand whose contents it starts with, or NC_NOWHERE */
+    uint32_t given;      /* the operand whose contents the array starts with, or NC_NOWHERE */
     uint32_t step;       /* index of its first step among all steps */
     uint32_t given_step; /* the same for `given` */
     uint32_t axis;       /* index of its first dimension among `axes` */

@@ -23,9 +23,9 @@ PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssiz
 PyObject *nc_callable_converted(PyObject *callable, PyObject *args);
 
 /* Makes a thunk for a callable that is passed where C wants a function of another call interface,
- * and sets *address to its C function pointer. The thunk's entry has none of the flags in `refuse`.
- * Returns NULL with an exception, or NULL without one if Python code must convert the callable or
- * raise the error. */
+ * and sets *address to the thunk's C function pointer. The thunk's entry has none of the flags in
+ * `refuse`. Returns NULL with an exception. Returns NULL without an exception if Python code must
+ * convert the callable or raise the error. */
 PyObject *nc_convert_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
                             void **address);
 

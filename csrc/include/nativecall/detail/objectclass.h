@@ -11,8 +11,8 @@
  *                                             of its entry, and the offset from object to self
  *                 NC_SLOT_NATIVECLASS_ID      the NcClass itself
  *
- *             So one lookup both checks for a base and casts to it. A method is the same through
- *             every base, because a cast never changes the object's address.
+ *             So one lookup both checks for a base and casts to that base. A method is the same
+ *             through every base, because a cast never changes the object's address.
  * Invariants: a class keeps the offsets of its first base's fields. It places the fields of its
  *             other bases and its own fields below. So only the fields of other bases may move. The
  *             fields of each class of the MRO exist once, even if several paths lead to the class.
@@ -76,7 +76,7 @@ typedef struct {
     const char *name;
     const char *type;          /* type code (docs/abi/signatures.md); NULL: a counted reference */
     size_t offset;             /* in the class's own fields */
-    const struct NcClass *cls; /* of a reference: its class; NULL: any native object;
+    const struct NcClass *cls; /* for a reference, the class of its target; NULL: any native object;
                                 * NC_FIELD_SELF: the class being defined */
 } NcField;
 
@@ -111,7 +111,7 @@ typedef struct NcClass {
     /* set by nc_class_make */
     uint32_t flags;           /* NC_CLASS_* */
     uint32_t lasting;         /* immortal, so objects need no reference to it. Not one of the
-                               * flags, which never change; access with the GIL */
+                               * flags, since it may change later; access with the GIL */
     size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
     size_t after;             /* bytes from the object on, known to CPython */
     intptr_t offset;          /* of its own fields in its own objects */

@@ -53,7 +53,8 @@ NC_STATIC_INLINE int nc_overflows(long double number, double narrowed)
     return (narrowed < -DBL_MAX || narrowed > DBL_MAX) && number >= -LDBL_MAX && number <= LDBL_MAX;
 }
 
-/* Return whether a finite number is out of range for a Python float, with OverflowError set. */
+/* Return whether a finite number is out of range for a Python float. If so, OverflowError is
+ * set. */
 NC_STATIC_INLINE int nc_longdouble_escapes(long double value)
 {
     return NC_UNLIKELY(nc_overflows(value, (double)value)) && nc_longdouble_overflow();
