@@ -15,7 +15,7 @@
 #define NC_STUB_REGION 65536
 #if defined(__aarch64__)
 #define NC_STUB_BYTES 32
-#define NC_STUB_PAGE_BITS 16 /* pages of 4, 16 and 64 KiB */
+#define NC_STUB_PAGE_BITS 16 /* suits pages of 4, 16 and 64 KiB */
 #else
 #define NC_STUB_BYTES 16
 #define NC_STUB_PAGE_BITS 12

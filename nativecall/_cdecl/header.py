@@ -188,8 +188,9 @@ def _read(
 def doc(file: str, line: int) -> str | None:
     """Return the comment for the declaration at a line of a header.
 
-    This is the comment directly before the declaration. Empty lines may follow a Doxygen comment.
-    Otherwise it is a Doxygen comment directly after the declaration, such as ``/**< ... */``.
+    This is the comment directly before the declaration. If it is a Doxygen comment, empty lines may
+    separate the two. Otherwise it is a Doxygen comment directly after the declaration, such as
+    ``/**< ... */``.
 
     Other comments describe something else: the license, a section, the previous declaration.
     """
