@@ -472,7 +472,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     }
     if ((convention == NC_ERRORS_PYTHON || (flags & NC_FLAG_NEEDS_GIL)) &&
         plan->result.code != NC_STEP_OBJECT && PyErr_Occurred()) {
-        Py_XDECREF(now->made); /* ignores what C may have written */
+        Py_XDECREF(now->made); /* the memory that C may have written is dropped */
         now->failed = 1;
         return NULL;
     }

@@ -13,7 +13,7 @@
 
 #include "invoke.h"
 
-/* Flags of an entry that change how a call is made; trampolines support none of them. */
+/* Flags of an entry that change how a call is made. Trampolines support no such flag. */
 #define NC_CALL_FLAGS                                                                              \
     ((uintptr_t)(NC_FLAG_RELEASE_GIL | NC_FLAG_NEEDS_GIL | NC_FLAG_ERRNO | NC_ERRORS_MASK))
 

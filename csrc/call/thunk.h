@@ -1,5 +1,5 @@
 /* csrc/call/thunk.h: runtime support for C -> C thunks, both generated ones and those that
- * convert.c executes. The common path through a thunk calls none of it.
+ * convert.c executes. The common path through a thunk calls no function declared here.
  *
  * The context of a thunk's stub is the object that owns it (call/thunkobject.h).
  *

@@ -30,7 +30,7 @@ typedef struct {
     void *code;                 /* the code of stubs; NULL if the function's own pointer is used */
     const struct NcConversion *conversion; /* the conversion that `code` executes (call/plan.h), or
                                               NULL */
-    PyObject *code_owner;                  /* owns `code` and `conversion` */
+    PyObject *code_owner;                  /* owns `code` or `conversion` */
     uintptr_t flags;                       /* of the thunk's entry */
     size_t bytes;                          /* of values, in all */
     size_t kept;                           /* offset of the Thunk's tuple; 0 for none */

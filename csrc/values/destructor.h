@@ -7,7 +7,7 @@
  * objects with the same address are not recognised. Conversions also refuse an object that
  * ffi.release() has emptied.
  *
- * Nothing is freed at interpreter shutdown, when what the function needs may be gone.
+ * Nothing is freed at interpreter shutdown, because objects that the function needs may be gone.
  *
  * Threads: with the GIL. */
 #ifndef NC_DESTRUCTOR_H
