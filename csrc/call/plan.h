@@ -82,8 +82,8 @@ typedef struct NcPlan {
 
 /* A closure plan: how to receive a call from C and call a Python function. _plan/callplan.py makes
  * it from the same placement; callable/closure.c executes it. The frame consists of the block
- * alone. A value that is split into pieces is assembled in a scratch area of NC_SCRATCH_BYTES,
- * which holds the arguments one after the other, then the result.
+ * alone. Values that are split into pieces are assembled in a scratch area of NC_SCRATCH_BYTES, one
+ * value at a time.
  *
  * In an argument's step, `at` is an offset in the block or, if the step has moves, in the scratch
  * area. If `owner` is 1, the pointer at `at` points to the value. Letters are as in call plans,
