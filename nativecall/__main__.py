@@ -1,4 +1,4 @@
-"""``python -m nativecall``: the same as the `nativecall` command."""
+"""Run the `nativecall` command as ``python -m nativecall``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-/* csrc/callable/callinterface.h: makes call interfaces (layout.h), and looks them up by signature.
+/* csrc/callable/callinterface.h: creates call interfaces (layout.h), and finds existing ones by
+ * signature.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_CALLINTERFACE_H
@@ -6,8 +7,9 @@
 
 #include "layout.h"
 
-/* The call interface of a signature in any spelling, a new reference. A text that was seen before
- * costs one hash lookup; otherwise the `cif_of` hook makes it. NULL with the hook's exception. */
+/* Returns the call interface of a signature in any spelling, as a new reference. A spelling that
+ * was used before costs one hash lookup. Otherwise, the `cif_of` hook creates the call interface.
+ * Returns NULL if the hook raises an exception. */
 NcCallInterface *nc_callinterface_of(PyObject *signature);
 
 #endif

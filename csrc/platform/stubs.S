@@ -1,6 +1,7 @@
 /* csrc/platform/stubs.S: NC_STUB_REGION bytes of identical stubs (stub.h), and the memory of their
- * slots. The distance of a slot from its stub is that of nc_slots from nc_stubs, which the linker
- * fixes. So a copy of the stubs' pages works too, if its slots are at the same distance. */
+ * slots. Every slot has the same distance from its stub: the distance from nc_stubs to nc_slots,
+ * which the linker fixes. So a copy of the stubs' pages also works, if its slots are at the same
+ * distance. */
 #include "stub_sizes.h"
 #include "symbols.inc"
 
@@ -60,7 +61,7 @@ nc_slots:
         .skip NC_STUB_REGION
 #endif
 
-/* The code of freed stubs. */
+/* The code to which freed stubs jump. */
         function nc_stub_ended
 #if defined(__x86_64__)
         endbr64

@@ -1,4 +1,5 @@
-/* csrc/values/cffitypes.c: checks the first object of each cffi class. */
+/* csrc/values/cffitypes.c: the slow path of cffitypes.h, which checks the first object of each cffi
+ * class. */
 #include "cffitypes.h"
 
 #include "core/cffipointer.h"

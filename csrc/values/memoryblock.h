@@ -1,7 +1,8 @@
-/* csrc/values/memoryblock.h: memory for C values, which keeps the targets of its pointers alive.
+/* csrc/values/memoryblock.h: blocks of memory for C values. A block keeps the targets of the
+ * pointers in its memory alive.
  *
- * cffi objects are created over a block, which lives as long as they do. The garbage collector sees
- * what a block keeps, so it can free a struct and a callback that refer to each other.
+ * cffi objects are created over a block, and keep the block alive. The garbage collector traverses
+ * the targets that a block keeps. So it can free a struct and a callback that refer to each other.
  *
  * All functions need the GIL. */
 #ifndef NC_MEMORYBLOCK_H
@@ -13,14 +14,14 @@
 #include <stddef.h>
 
 typedef struct {
-    PyObject_VAR_HEAD PyObject *kept; /* list of the pointers' targets; or NULL */
+    PyObject_VAR_HEAD PyObject *kept; /* list of the kept targets, or NULL */
     max_align_t data[1];
 } NcBlock;
 
-/* Zeroed memory and the objects it keeps. */
+/* The type of blocks. */
 extern PyTypeObject NcBlock_Type;
 
-/* Return a new block, or NULL with an exception. */
+/* Return a new block of zeroed memory, or NULL with an exception. */
 NcBlock *nc_block_new(Py_ssize_t bytes);
 
 #endif

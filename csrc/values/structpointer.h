@@ -1,15 +1,17 @@
-/* csrc/values/structpointer.h: pointers to (arrays of) structs that contain pointers. Their members
- * and items accept the same values as initialisers.
+/* csrc/values/structpointer.h: StructPointer, a pointer to a struct (or array of structs) that
+ * contains pointers. Members and items accept the same values as initialisers.
  *
  * A cffi struct does not accept a Python function for a member, and does not keep the targets of
- * its members alive. A StructPointer wraps a cffi pointer, its `cdata`, to a struct that contains
- * pointers: from `lib.new`, a result, an argument of a callback, or a member of these. Assigning to
- * a member converts the value as `lib.new` does, and keeps its target alive. Everything else is
- * left to cffi. Objects from `lib.new`, and those read from them, keep what was assigned. In memory
- * owned by C, it is kept until another value is assigned.
+ * its members alive. A StructPointer wraps a cffi pointer, `cdata`, to a struct that contains
+ * pointers. The pointer comes from `lib.new`, a result, an argument of a callback, or a member of
+ * these. Assigning to a member converts the value as `lib.new` does, and keeps the value's target
+ * alive. cffi handles everything else.
  *
- * A dict of the library (_library/memory.py) maps the wrapped cffi types to True. Python code
- * assigns values other than numbers: StructPointer.__setitem__.
+ * Objects from `lib.new`, and objects read from these, keep the assigned values alive. If C owns
+ * the memory, an assigned value is kept alive until another value is assigned to the member.
+ *
+ * A dict of the library (_library/memory.py) maps the cffi types to wrap to True. A Python method,
+ * StructPointer.__setitem__, assigns values other than numbers.
  *
  * Threads: with the GIL. */
 #ifndef NC_STRUCTPOINTER_H
@@ -22,18 +24,20 @@ typedef struct {
     PyObject_HEAD
     PyObject *cdata;
     PyObject *structs; /* the library's dict */
-    PyObject *kept;    /* dict */
+    PyObject *kept;    /* dict of the assigned values */
     PyObject *references;
 } NcStructPointer;
 
 extern PyTypeObject NcStructPointer_Type;
 extern PyTypeObject *nc_struct_pointer_class; /* the Python class; NULL before it is set */
 
-/* Return a cffi object, or a StructPointer that wraps it. `kept` is the dict of assigned values;
- * NULL: a process-wide dict. Steals the object; returns NULL for NULL. */
+/* Return a cffi object itself, or a new StructPointer that wraps it. `kept` is the dict of assigned
+ * values; NULL means a process-wide dict. Steals the reference to `cdata`; returns NULL if `cdata`
+ * is NULL. */
 PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept);
 
-/* Return the cffi object that a StructPointer wraps, or the value itself. Borrowed. */
+/* Return the cffi object that a StructPointer wraps; return other values unchanged. The reference
+ * is borrowed. */
 static inline PyObject *nc_bare(PyObject *value)
 {
     return Py_IS_TYPE(value, nc_struct_pointer_class) ? ((NcStructPointer *)(void *)value)->cdata

@@ -1,8 +1,8 @@
 """NATIVECALL_TRACE=1: run each call from Python in a frame named after the C function.
 
-So faulthandler, tracebacks, profilers and Python debuggers show which C function was called;
-otherwise a call has no frame. The function of the frame calls another callable of the same entry,
-by its plan.
+Otherwise, a call has no Python frame. With the frame, faulthandler, tracebacks, profilers and
+Python debuggers show which C function was called. The frame runs a Python function, which calls a
+second callable with the same entry. That callable executes its call plan.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def traced(callable: Native) -> Callable[..., object]:
     origin = _lib.address_origin(address)
     name = f"{callable.__name__} {cif.signature.text!r}" + (f" of {origin[0]}" if origin else "")
     code = frame.__code__.replace(co_name=name, co_qualname=name, co_filename="<native callable>")
-    # C code that imports modules uses the builtins of the innermost frame.
+    # If the C code imports a module, CPython uses the builtins of the innermost frame.
     named = {"__builtins__": builtins}
     return FunctionType(code, named, callable.__name__, None, frame.__closure__)

@@ -1,7 +1,7 @@
 """Write the names of generated code to ``/tmp/perf-PID.map``, which perf reads.
 
-Enabled by NATIVECALL_PERF=1. After a fork, the child writes its own file, starting with the names
-it inherited. A name contains the key that the code was compiled for.
+NATIVECALL_PERF=1 enables this. After a fork, the child process writes its own file, which begins
+with the inherited names. A name contains the key for which the code was compiled.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import struct
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
-_SYMBOLS = 2  # the type of a section
-_FUNCTION = 0x12  # global
+_SYMBOLS = 2  # section type of a symbol table
+_FUNCTION = 0x12  # binding and type of a global function symbol
 _ELF64 = b"\x7fELF\x02\x01\x01"
 
 _process = 0  # the process that last wrote
@@ -22,8 +22,8 @@ _process = 0  # the process that last wrote
 def write(key: str, data: bytes, name: str, address: int) -> None:
     """Add the function `name` of an object file, loaded at `address`, to this process's map.
 
-    Only ELF files for 64-bit little-endian machines are read. If the map cannot be written, perf
-    shows no names.
+    Object files other than ELF for 64-bit little-endian machines are ignored. If the map cannot be
+    written, perf shows no names.
     """
     global _process
     size = _sizes(data).get(name)
@@ -35,7 +35,7 @@ def write(key: str, data: bytes, name: str, address: int) -> None:
         if before not in (0, _process):
             with open(f"/tmp/perf-{before}.map", encoding="utf-8") as file:
                 text = file.read() + text
-        # Don't write to a file of another user, nor through a link.
+        # Don't write to another user's file, and don't follow a symbolic link.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         opened = os.open(f"/tmp/perf-{_process}.map", flags, 0o644)
         with open(opened, "a", encoding="utf-8") as file:

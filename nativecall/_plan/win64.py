@@ -1,9 +1,9 @@
 """The calling convention of 64-bit Windows on x86-64.
 
 Each argument takes one register or one 8-byte stack slot. Objects of 1, 2, 4 or 8 bytes are passed
-as integers, others as a pointer to the caller's copy. Objects of those sizes are returned in rax,
-others in memory behind a hidden argument. A variadic floating-point argument is passed in both a
-vector and a general register.
+as integers and returned in rax. Objects of other sizes are passed as a pointer to the caller's
+copy, and returned in memory to which a hidden first argument points. A variadic floating-point
+argument is passed in both a vector and a general register.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Offsets in the block of csrc/call/abi_win64.S; the shadow space of callees precedes the stack
-# arguments.
+# Offsets in the block of registers and arguments that csrc/call/abi_win64.S reads. The callee's
+# shadow space precedes the stack arguments.
 _GENERAL = (0, 8, 16, 24)
 _VECTOR = (32, 48, 64, 80)
 _RAX, _XMM0 = 96, 112
@@ -60,7 +60,7 @@ class Windows64(ABI):
 
 
 def _refuse(ctype: CType) -> None:
-    """Refuse types that contain a number which Windows lacks."""
+    """Raise `Unsupported` if a type contains a number type that Windows lacks."""
     inner = inner_types(ctype)
     for one in inner:
         _refuse(one)

@@ -1,1 +1,1 @@
-"""C types and signatures as values; no native code."""
+"""C types and signatures as Python values, without native code."""

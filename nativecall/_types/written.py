@@ -1,4 +1,4 @@
-"""Split the text of a C declaration for display: not a parser, and never an error."""
+"""Split the text of a C declaration for display. This is not a parser and never raises an error."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _AROUND = _words(
     "__extension__ register _Noreturn _Alignas alignas __attribute__ __attribute __declspec "
     "__asm__ asm"
 )
-#: Such words, and types, that are followed by parentheses.
+#: Words among these, and types, that are followed by parentheses.
 _WITH_MORE = _words(
     "_Alignas alignas __attribute__ __attribute __declspec __asm__ asm typeof __typeof__ _Atomic "
     "_BitInt"
 )
 
 
-#: First tokens of a parenthesised declarator, but not of parameters.
+#: Tokens after a "(" that show that it begins a parenthesised declarator, not parameters.
 _NESTED = ("*", "(", "__attribute__", "__cdecl")
 
 
 def around_name(written: str) -> tuple[str, str] | None:
-    """Split a function's declaration around its name, or around a parenthesised pointer.
+    """Split a function's declaration around the function's name, or around a parenthesised pointer.
 
-    Return the text before it and the text after it, which begins with the parameters. Comments are
-    removed.
+    Return the text before and the text after that part. The second text begins with the parameters.
+    Return None if there is no such part. Comments are removed.
     """
     text = " ".join(re.sub(r"/\*.*?\*/|//[^\n]*", " ", written, flags=re.DOTALL).split())
     tokens = [(found[0], *found.span()) for found in re.finditer(r"\w+|\S", text)]
     words = [token for token, *_ in tokens] + [""] * 3
 
     def search(at: int, typed: bool) -> tuple[int, int] | None:
-        """Return the name in a declarator that begins at a token, before parameters.
+        """Return the start and end of the name in a declarator that begins at token `at`.
 
-        `typed` says whether the type came before it.
+        The name precedes the parameters. `typed` states whether the type precedes the declarator.
         """
         name: tuple[int, int] | None = None
         while words[at] not in (")", ""):
@@ -74,7 +74,7 @@ def around_name(written: str) -> tuple[str, str] | None:
 
 
 def _closing(words: list[str], at: int) -> int:
-    """Return the token that closes the bracket at a token."""
+    """Return the index of the token that closes the bracket at token `at`."""
     depth = 0
     while words[at]:
         depth += (words[at] in ("(", "[", "{")) - (words[at] in (")", "]", "}"))

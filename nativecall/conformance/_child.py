@@ -1,4 +1,4 @@
-"""The process that checks rules: it loads the module under test and writes the report."""
+"""Code of the child process: load the module under test, check rules, and write the report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from . import _rules
 
 
 def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
-    """Check a role's rules, and write the report to a file.
+    """Check the rules of a role, and write the verdicts to the file `report`.
 
-    Rules in `skip` already have their verdict. A consumer of `tier2` only does not read call
-    tables.
+    Rules in `skip` already have a verdict. If `tier2` is not empty, the consumer under test reads
+    only tier 2, not call tables.
     """
-    # As with `python -m`, modules in the current directory are found.
+    # Find modules in the current directory, as `python -m` does.
     sys.path.insert(0, os.getcwd())
     with open(report, "a", encoding="utf-8") as file:
         try:
@@ -30,13 +30,13 @@ def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
 
 
 def _load(role: str, place: str, only_tier2: bool) -> object:
-    """Return the object that a role's rules check."""
+    """Return the object that the rules of a role check."""
     if role == "runtime":
         importlib.import_module(place)
         from . import _runtime
 
         return _runtime.Runtime(place)
-    importlib.import_module("nativecall")  # its runtime comes first
+    importlib.import_module("nativecall")  # first, so that it provides the runtime
     if ":" not in place[1:-1]:
         raise ValueError(f"the object must be given as MODULE:NAME (got {place!r})")
     found = pkgutil.resolve_name(place)

@@ -1,4 +1,5 @@
-/* nativecall/signature.h: signatures, for providers and consumers. Includes the four headers below.
+/* nativecall/signature.h: functions on signatures, for providers and consumers. It includes the
+ * four headers below.
  *
  *     char text[64];
  *     size_t n;                                                  "i: d &f" becomes "i:d&f"
