@@ -5,8 +5,8 @@ pointer from any thread; pythonfunction.py describes the call.
 
 Guarantees:
 
-- No exception is lost. When C gets a sentinel for an exception, that exception is also raised or
-  reported (csrc/platform/exceptions.h says where).
+- No exception is lost. If the function raises, C gets a sentinel, and the exception is also raised
+  or reported (see csrc/platform/exceptions.h).
 - The pointer stays valid as long as the callback object lives, even after `close`. Calls after
   `close` return the sentinel and raise RuntimeError.
 """
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
         encoding: str | None
 
     class AnyCallbackOptions(CallbackOptions, total=False):
-        """The same, and the library that declares the types of the signature."""
+        """The keyword arguments of `callback`: `types` is the library that declares the types."""
 
         types: object
 
 
-#: Shared by callbacks without options, by the signature as written.
+#: Shared by callbacks without options; the key is the signature as written.
 _plans: Fifo[str, tuple[CallInterface, int, CallbackSpec]] = Fifo()
 _OPTIONS = ("gil", "errors", "name", "doc", "encoding")
 #: The conventions that can report the failure of a Python function to C.
@@ -149,9 +149,9 @@ class Callback(NativeCallable):
     def close(self) -> None:
         """Drop the reference to the function.
 
-        Calls in progress finish normally. Later calls raise RuntimeError, whether they come from
-        Python or through the C pointer, which stays valid as long as this object lives. C then
-        gets what it gets when the function raises. Closing twice does nothing.
+        Calls in progress finish normally. Later calls raise RuntimeError, both from Python and
+        through the C pointer. C then gets the same sentinel as for any exception. The pointer stays
+        valid as long as this object lives. Closing twice does nothing.
         """
         self._made.close()
 
@@ -162,7 +162,7 @@ class Callback(NativeCallable):
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle by the name of this callback or its function in a module, else by value."""
+        """Pickle by name if a module contains this callback or its function, otherwise by value."""
         function = self.function
         if function is None:
             raise TypeError(f"cannot pickle {self!r}: it is closed")
@@ -226,7 +226,7 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     keep: list[object] = []
     address = int(_lib.ffi.cast("uintptr_t", memory))
     storage.store_whole(result, errors, address, "'errors'", keep, False, DEFAULT)
-    _ext.settle(keep, None)  # exceptions of Python functions among them have no call to go to
+    _ext.settle(keep, None)  # no call could raise exceptions of Python functions in `keep`
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 
@@ -241,7 +241,7 @@ def _annotated(function: Callable[..., object]) -> str:
         if annotation is None:
             return "void"
         if isinstance(annotation, str):
-            # In postponed annotations, the types of a library are prefixed with its name.
+            # In postponed annotations, the library's name may precede the name of a type.
             text = re.sub(r"[\w.]+\.(\w+)", r"\1", annotation.strip("'\""))
             return "void" if text == "None" else text
         raise TypeError(
@@ -262,7 +262,7 @@ def _annotated(function: Callable[..., object]) -> str:
     return f"{spelled(known.return_annotation, 'the result')} ({', '.join(args) or 'void'})"
 
 
-_called = _ext.caller(Callback, _plans)  # fast path for a known signature without options
+_called = _ext.caller(Callback, _plans)  # fast path: a cached signature, no options
 
 
 @spelled(*_OPTIONS, "types")
@@ -285,58 +285,58 @@ def callback(
         memory, or as memoryviews without NumPy. They are **valid until the function returns**.
         The result is converted like an argument of a native callable. Memory behind a pointer
         result is kept until the next call returns another pointer, or until `close`. Python
-        objects in arguments are borrowed from C. For each one in a result, C gets a new reference,
-        also if a struct holds it.
+        objects in arguments are borrowed from C. For each Python object in a result, also inside a
+        struct, C gets a new reference.
     function : callable, optional
         Omit it to use `callback` as a decorator.
     gil : {"take", "need"}
         ``"take"``: any thread may call; the GIL is acquired if it is not held. ``"need"``: C code
         must hold the GIL when it calls, which saves the check. The flags of the entry tell native
-        callers so.
+        callers that they need the GIL.
     errors : object
         What C gets if the function raises, or if its result does not convert:
 
         - None: NaN for floating-point and complex results, otherwise zeros or NULL.
-        - A value that converts to the result type. Each failure takes new references to its Python
-          objects.
+        - A value that converts to the result type. For each failure, C gets new references to the
+          Python objects in the value.
         - The name of an error convention that the C code follows (see `wrap`). The flags of the
-          entry carry it to native callers. For ``"nonzero"``, ``"zero"`` and ``"null"`` C gets a
+          entry name it to native callers. For ``"nonzero"``, ``"zero"`` and ``"null"`` C gets a
           result that means failure (1 for ``"nonzero"``). For ``"python"`` the exception stays
           set. For ``"argument"`` 1 is stored through the last argument, which the Python function
           does not get. For ``"errno"`` an `OSError` sets C's errno and is not raised; any other
           exception sets EIO and is raised or reported as usual; an integer result is -1.
     name, doc : str, optional
-        The function's own by default.
+        By default, the name and the docstring of the function.
     encoding : str, optional
         Decodes arguments that C declares as ``const char *``: they arrive as `str`, or None for
-        NULL. With an encoding, ``const wchar_t *`` and the like also arrive as `str`. Without one,
-        all of them arrive as pointers, which `nativecall.string` reads. A result of such a type
-        may be a `str`; C may use it until the next call.
+        NULL. With an encoding, ``const wchar_t *`` and the like also arrive as `str`. Without an
+        encoding, all these arguments arrive as pointers, which `nativecall.string` reads. A result
+        of such a type may be a `str`; C may use the text until the next call.
     types : Library or its types, optional
         Declares the structs, unions, enums and typedefs that `signature` names. `signature` may
-        itself be the name of a function's type or of a pointer to one. Pointers to them
-        arrive as pointers of that library's `ffi`. With `types` you may omit `signature`: the
-        annotations of the function then spell it, as C types or types of the library.
+        itself be the name of a function type or of a function pointer type. Pointers to the
+        library's types arrive as pointers of its `ffi`. With `types` you may omit `signature`. It
+        is then read from the annotations of the function: C types, or types of the library.
 
     Returns
     -------
     Callback
-        Without a function, the decorator.
+        If `function` is omitted, a decorator instead.
 
     Raises
     ------
     SignatureError
-        For a signature that C code cannot be generated for.
+        If no C code can be generated for the signature.
     TypeError, ValueError, OverflowError
-        For wrong options, or a value of `errors` that does not convert.
+        If an option is wrong, or if the value of `errors` does not convert.
 
     Notes
     -----
     An exception propagates to the Python call that entered C, and is raised when that call
     returns. In a thread that C started there is no such call, and the exception goes to
     `sys.unraisablehook`. While an exception is pending, callbacks in that thread return their
-    sentinels at once. On Python 3.11, in threads other than the main one, a built-in function of
-    another module may not check for exceptions. A later instruction may then raise it.
+    sentinels at once. On Python 3.11, in threads other than the main thread, a built-in function of
+    another module may not check for exceptions. A later instruction may then raise the exception.
 
     Recursion through C code raises RecursionError before it exhausts the C stack of its thread.
 

@@ -29,10 +29,10 @@ _Object = TypeVar("_Object", bound=NativeObject)
 
 #: For type checkers only: an object of another library, or one whose type is not known statically.
 Foreign: TypeAlias = Any
-#: The same, for cffi's memory and types.
+#: Like `Foreign`, for cffi's memory and types.
 FFIData: TypeAlias = Foreign
 FFIType: TypeAlias = Foreign
-#: The same, for native callables in modules below the module of their class.
+#: Like `Foreign`, for native callables. Modules that NativeCallable's module imports use it.
 Native: TypeAlias = NativeCallable
 
 abi_version: int
@@ -42,13 +42,13 @@ flags: dict[str, int]
 costs: tuple[int, int, int, int, int]
 #: The flags of each error convention, by name.
 error_conventions: dict[str, int]
-#: Code, canonical code, kind, size, alignment, other attributes of a Scalar.
+#: One row for each Scalar: code, canonical code, kind, size, alignment, other attributes.
 scalars: tuple[tuple[str, str, Kind, int, int, dict[str, object]], ...]
 extensibletype: type[type]
 
-#: Name, code (None for a reference), offset, class of a reference (None for any).
+#: Name, code (None for a reference), offset, class of the reference (None for any class).
 FieldRow: TypeAlias = tuple[str, str | None, int, Foreign]
-#: Name, signature, address (0 for an abstract method), flags, whether self points to the fields.
+#: Name, signature, address (0 if abstract), flags, whether `self` points to the fields.
 MethodRow: TypeAlias = tuple[str, str, int, int, bool]
 
 class nativeobjecttype(type):
@@ -64,7 +64,7 @@ class Field:
     size: int
     atomic: bool
     def __new__(cls, *parts: Foreign) -> Self: ...
-    # Atomic fields only.
+    # The next methods exist only for atomic fields.
     def add(self, object: NativeObject, number: int, /) -> int: ...
     def exchange(self, object: NativeObject, value: Foreign, /) -> Foreign: ...
     def compare_exchange(
@@ -219,7 +219,7 @@ class RecordBase:
     _address: int
     def _put(self, kept: dict[object, object], key: object, keep: object, *to: int) -> None: ...
     def _copy_to(self, address: int, kept: dict[object, object], /) -> list[object]: ...
-    # Fields of any name.
+    # Fields may have any name.
     def __getattr__(self, name: str, /) -> Foreign: ...
     def __setattr__(self, name: str, value: Foreign, /) -> None: ...
     def __len__(self) -> int: ...
@@ -281,7 +281,7 @@ def export(obj: object, /) -> tuple[Pin, str, str, int, tuple[int, ...], tuple[i
 def check_unmoved(pins: list[object], name: str, /) -> None: ...
 def settle(pins: list[object], raised: BaseException | None, /) -> None: ...
 
-#: The cffi types that `string_at` reads text from, and the pointer types that they convert to.
+#: For each cffi type from which `string_at` reads text, the pointer type to convert it to.
 texts: dict[Foreign, tuple[Foreign, int]]
 
 def library_keeps(owner: object, /) -> bool: ...

@@ -1,7 +1,7 @@
 """`reraise`: raise the original exception of a callback instead of CPython's SystemError.
 
-C code that does not check for exceptions returns a result although one is set. CPython then raises
-SystemError with the exception as its cause.
+C code that does not check for exceptions returns a result although an exception is set. CPython
+then raises SystemError with that exception as its cause.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from . import _ext
 _CHECK = "returned a result with an exception set"  # CPython's words
 
 
-class reraise:  # a verb, as contextlib.suppress
+class reraise:  # a verb, like contextlib.suppress
     """Raise the original exceptions of callbacks that C code called within the block.
 
-    SciPy's `quad`, ctypes' and cffi's function pointers and other callers cannot report failure:
-    they return what the callback returned to C. CPython then raises SystemError, whose
+    Callers such as SciPy's `quad`, and function pointers of ctypes and cffi, cannot report failure.
+    They return a result although the callback failed. CPython then raises SystemError, whose
     ``__cause__`` is the exception. This context manager raises the cause instead, with its
     traceback. An exception still pending at the end of the block, as in threads of Python 3.11, is
     raised there. Other exceptions propagate unchanged, as does any other SystemError.
@@ -53,4 +53,4 @@ class reraise:  # a verb, as contextlib.suppress
         try:
             raise found
         finally:
-            found.__context__ = context  # not the SystemError that it is the cause of
+            found.__context__ = context  # not the SystemError whose cause it is

@@ -1,4 +1,4 @@
-"""Single-flight: one thread creates what several threads request at once, without a lock.
+"""Single-flight: if several threads request an object at once, one thread creates it for all.
 
 ::
 
@@ -6,11 +6,12 @@
 
 Guarantees:
 
-- Threads that request a key at the same time get the same object. The first one creates it, the
-  others wait.
-- A thread that is inside `make` never waits: if it requests another key, it calls `make` itself. (A
-  finalizer that runs inside `make` may do so.) Hence no thread waits for a waiting one.
-- An exception of `make` propagates in that thread alone; the threads that waited try again.
+- Threads that request a key at the same time get the same object. The first thread creates it, and
+  the others wait. There is no global lock.
+- A thread that is inside `make` never waits. If it requests another key, as a finalizer inside
+  `make` may, it calls `make` itself. Hence no thread waits for a thread that waits.
+- An exception of `make` propagates only in the thread that called `make`. The threads that waited
+  try again.
 - During interpreter shutdown no thread waits.
 - After a fork, the child does not wait for other threads of its parent.
 """
@@ -55,8 +56,8 @@ def _after_fork() -> None:
     for key, flight in [*_flights.items()]:
         if flight.thread != me:
             del _flights[key]
-            # A signal handler may fork while its thread waits here; that thread then continues and
-            # creates the object.
+            # A signal handler may fork while its thread waits here. In the child, that thread then
+            # continues and creates the object.
             flight.done._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed lacks it
 
 
@@ -70,9 +71,10 @@ def once(
     make: Callable[[], _Made],
     again: Callable[[], None] = lambda: None,
 ) -> _Made:
-    """Return what `find` returns, or else `make`, in one thread at a time for each key.
+    """Return the result of `find`, or of `make` if `find` returns None.
 
-    `again` is called if `make` requests its own key; it may raise.
+    For each key, only one thread at a time calls `make`. If `make` requests its own key, `again` is
+    called, which may raise.
     """
     # During shutdown, other threads never finish.
     busy = getattr(_this_thread, "busy", False) or is_finalizing()
@@ -88,7 +90,7 @@ def once(
                 again()
             if first is flight or busy:
                 _this_thread.busy = True
-                # Another thread may have created it since the first look.
+                # Another thread may have created it since the first call of `find`.
                 found = find()
                 made = flight.made = make() if found is None else found
                 return made

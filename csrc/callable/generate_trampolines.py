@@ -1,15 +1,16 @@
 """Generate the ahead-of-time trampolines: one pair of C functions for each shape in `shapes`.
 
-A shape is a signature with every pointer written ``P``. Signatures of one shape share one
-trampoline, because only the conversion depends on a pointer's target type, and it reads the type
-from the call interface.
+A shape is a signature with every pointer written ``P``. All signatures of a shape share one
+trampoline. Only the conversion depends on the target type of a pointer, and the conversion reads
+that type from the call interface.
 
-How the set was chosen: 26 headers were counted, those of the C library, POSIX, zlib, SQLite,
-OpenSSL, GSL, libgit2, Xlib and others. The set has nearly all shapes that ten of them use, and
-those that numerical code calls in loops. A trampoline saves 5 to 8 ns a call over the same call by
-its plan (csrc/call/), so a missing shape costs little (docs/decisions.md, 29).
+How the set was chosen: the shapes in 26 headers were counted. The headers were those of the C
+library, POSIX, zlib, SQLite, OpenSSL, GSL, libgit2, Xlib and others. The set contains nearly all
+shapes that ten of the headers use, and the shapes that numerical code calls in loops. A call
+through a trampoline is 5 to 8 ns faster than the same call by its plan (csrc/call/). So a missing
+shape costs little (docs/decisions.md, 29).
 
-The build runs this: ``python generate_trampolines.py trampolines.c``.
+The build runs ``python generate_trampolines.py trampolines.c``.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def function(shape: str) -> str:
     has_pointers = "P" in args
     lines = [f"static inline PyObject *call_{name}(NcCallable *self, PyObject *const *args)", "{"]
     body = []
-    # The pointers are one array, which the end of the call releases.
+    # All pointers are in one array, which is released at the end of the call.
     places = {}
     for i, letter in enumerate(args):
         if letter == "P":
@@ -78,7 +79,7 @@ def function(shape: str) -> str:
         get = f"nc_get_{letter}(self, args, {i}, &{places[i]})"
         before = args[:i].count("P")
         if before:
-            # Code that this ran may have moved what earlier pointers point to.
+            # This conversion may run code that moves the memory behind earlier pointers.
             body.append(
                 f"    status = {get};\n"
                 "    if (NC_UNLIKELY(status != 0) &&\n"

@@ -1,8 +1,8 @@
 """llvmlite: LLVM IR functions, from `llvmlite.ir.Function` and `llvmlite.binding` modules.
 
 The module is compiled for this process, and the machine code lives as long as a callable uses it.
-The signature comes from the IR, in which integers are signless and pointers untyped: unless the
-caller gives a signature, ``i32`` is an int and ``ptr`` a ``void *``. LLVM IR passes structs,
+Unless the caller gives a signature, it comes from the IR. Integers of the IR have no sign and
+pointers no target type, so ``i32`` becomes an int and ``ptr`` a ``void *``. LLVM IR passes structs,
 vectors, `i1` and arguments in memory differently from C, so these are rejected. `pickle` stores the
 IR.
 """
@@ -47,7 +47,7 @@ _DECLARED = re.compile(r"^declare\b[^@\n]*" + _NAME, re.M)
 
 
 class Compiled(namedtuple("Compiled", ["code", "name", "text"])):
-    """A function's IR and its machine code, which this owns; ufunc loops are compiled with it."""
+    """A function's IR and its machine code. Ufunc loops are compiled together with the IR."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class Compiled(namedtuple("Compiled", ["code", "name", "text"])):
 
 
 def _kind(obj: Foreign) -> str | None:
-    """Return "ir" for a function under construction, "binding" for one in an LLVM module."""
+    """Return "ir" for a function under construction, "binding" for a function of an LLVM module."""
     kinds = [cls.__name__ for cls in type(obj).__mro__]
     if "Function" in kinds and hasattr(obj, "function_type"):
         return "ir"
@@ -68,7 +68,7 @@ def _kind(obj: Foreign) -> str | None:
 
 
 def function(obj: Foreign) -> Function | None:
-    """Return the function, compiled.
+    """Compile a function, and return it; return None for other objects.
 
     Raises
     ------

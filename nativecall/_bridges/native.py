@@ -1,8 +1,8 @@
 """Native objects of other providers: they carry a call table or `__nativecall_api__`.
 
-They are read as every consumer reads them (docs/abi), whatever made them and whichever module
-defined the metaclass. Such an object keeps its functions alive. An entry is skipped if its error
-convention is unknown here, or if its result cannot represent the error.
+They are read as every consumer reads them (docs/abi). It does not matter which module created the
+object or defined its metaclass. Such an object keeps its functions alive. An entry is skipped if
+its error convention is unknown here, or if its result cannot represent the error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .._values.foreign import Function
 
 
 def _refusal(signature: Signature, flags: int) -> str | None:
-    """Return why an entry cannot be called, None if it can."""
+    """Return why an entry cannot be called, or None if it can be called."""
     try:
         check_errors(signature, convention(flags).name)
     except ValueError as error:
@@ -25,7 +25,10 @@ def _refusal(signature: Signature, flags: int) -> str | None:
 
 
 def signatures(obj: object) -> list[Signature] | None:
-    """Return the signatures that an object lists, each once; it may have more on request."""
+    """Return the signatures that an object lists, each once.
+
+    The object may have more entries, which it creates on request.
+    """
     offer = _ext.native_offer(obj)
     if offer is None:
         return None
@@ -41,7 +44,7 @@ def signatures(obj: object) -> list[Signature] | None:
 
 
 def instance(obj: object, signature: Signature, errors: str) -> Function | None:
-    """Return the entry of a signature; raises SignatureError if there is none that can be called.
+    """Return the entry of a signature. Raise SignatureError if no such entry can be called.
 
     The provider's exceptions propagate.
     """
@@ -62,5 +65,5 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
             f"the entry {signature.text!r} of a {type(obj).__name__} cannot be called: {refusal}"
         )
     if convention(flags).needs_gil or "O" in signature.text:
-        flags &= ~_lib.FLAG_RELEASE_GIL  # it is only a request
+        flags &= ~_lib.FLAG_RELEASE_GIL  # this flag is only a request
     return Function(address, signature, obj, None, flags)

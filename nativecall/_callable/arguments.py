@@ -61,7 +61,7 @@ _STRUCTS = 1  # csrc/values/ctypespointers.c
 
 
 class _Shown(namedtuple("_Shown", ["cif", "index"])):
-    """The C declaration of an argument's type for messages; false if the user wrote codes."""
+    """The C declaration of an argument's type, for messages. False if the user wrote codes."""
 
     __slots__ = ()
     cif: CallInterface | None
@@ -78,12 +78,12 @@ class _Shown(namedtuple("_Shown", ["cif", "index"])):
 def pointer_argument(
     ctype: CType, value: object, who: str, index: int, cif: CallInterface | None = None
 ) -> tuple[object, ...]:
-    """Return the address for a pointer argument that is not a buffer, and its owner.
+    """Return the address for a pointer argument, and the owner of the memory.
 
-    For a Python function there is a third item, the core's Stash for its exceptions. For an array
-    without a buffer, the first item is a buffer, which the core converts. The core handles None and
-    buffers before it calls this. With an `index`, `who` is the name of the callable and `cif` its
-    call interface.
+    The core itself handles None and buffers, and calls this for other values. For a Python
+    function, the third item is the core's Stash for its exceptions. For an array without a buffer,
+    the first item is a buffer, which the core converts. Unless `index` is negative, `who` is the
+    name of the callable and `cif` its call interface.
     """
     value = _ext.bare(value)
     if index >= 0:
@@ -99,8 +99,8 @@ def pointer_argument(
     if found is not None:
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
         if found.at is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
-            # ctypes passes such a variable by reference, for the function to fill. Its value is not
-            # the address of a pointer.
+            # ctypes passes such a variable by reference, so that the function can fill it. The
+            # value of the variable is not the address of a pointer.
             if wanted.kind == "voidptr" and found.pointee is None:
                 return found.at, _ext.hold(value)
             variable = words(wanted, named=True) if shown else wanted.text
@@ -171,10 +171,10 @@ def pointer_argument(
 def _advice(
     ctype: CType, value: object, index: int, readonly: bool, spelled: str, said: str
 ) -> str:
-    """Return a hint for a value that has no memory, as the end of a message.
+    """Return the end of a message: a hint for a value that has no memory.
 
-    `index` is that of an argument, or negative. `spelled` is the type in C, or its code. `said` is
-    the character type of text that C does not change.
+    `index` is the index of the argument, or negative. `spelled` is the type in C, or its code. If
+    the argument is text that C does not change, `said` is its character type.
     """
     if isinstance(value, str):
         if isinstance(ctype, Pointer) and not (
@@ -227,10 +227,10 @@ def _pointer_to(found: foreign.Pointer, shown: object) -> str:
 
 
 def _named(ctype: CType, found: foreign.Pointer, who: str, shown: object) -> tuple[bool, bool]:
-    """Refuse a pointer to a type of another name in C.
+    """Refuse a pointer to a type that has a different name in C.
 
-    Return whether it has exactly the wanted type, and whether pointers of its type will always be
-    accepted. An incomplete struct may be completed later, and then differ.
+    Return whether the pointer has exactly the wanted type, and whether pointers of its type will
+    always be accepted. An incomplete struct may be completed later, and may then differ.
     """
     if found.kind is None:
         if isinstance(ctype, Handle) and not isinstance(found.pointee, (Struct, Handle, NoneType)):
@@ -246,10 +246,11 @@ def _named(ctype: CType, found: foreign.Pointer, who: str, shown: object) -> tup
 
 
 def _returned_type(ctype: CType) -> object:
-    """Return the cffi type of returned pointers; the core calls this for the first of a type.
+    """Return the cffi type of returned pointers.
 
-    For a StructPointer, also return the structs of its library. Finalizers may free pointers during
-    shutdown, when nothing can be imported. So convert one as an argument just before shutdown.
+    The core calls this for the first pointer of each type. For a StructPointer, also return the
+    structs of its library. Finalizers may free pointers during shutdown, when nothing can be
+    imported. So an exit handler converts one pointer, which imports all that is necessary.
     """
     import atexit
 
@@ -319,9 +320,10 @@ def _function_argument(
 
 
 def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] | None]:
-    """Return the native callable that a value stands for, and its entries.
+    """Return the native callable that a value stands for, and the entries of that callable.
 
-    For another provider's object, return None and its entries; for others, None twice.
+    For an object of another provider, return None and the object's entries. For other values,
+    return None twice.
     """
     native = foreign.native(value)
     if native is not None:
@@ -337,8 +339,8 @@ def _is_callback(native: Native | None) -> bool:
 def _any_function(value: object, who: str) -> tuple[object, ...]:
     """Return the address of a C function for ``void *``, or for a function declared ``()``.
 
-    The declaration does not specify the signature. ``void (*)(void)`` may be such a declaration
-    too, so what `callback` made is passed for it unconverted.
+    These declarations do not specify the signature. Some C code declares ``void (*)(void)`` for the
+    same purpose, so a `Callback` of any signature is passed for it unconverted.
     """
     _, rows = _rows_of(value)
     if rows is not None and len(rows) == 1:
@@ -379,7 +381,10 @@ def _converted(
 
 
 def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
-    """Refuse a function that needs the GIL, unless it gets Python objects: then C holds the GIL."""
+    """Refuse a function that needs the GIL, unless it takes Python objects.
+
+    If it takes Python objects, C holds the GIL.
+    """
     if flags & _lib.FLAG_NEEDS_GIL and "O" not in signature:
         raise TypeError(
             f"{who} must be a function {signature!r} that runs without the GIL, which {value!r} "
@@ -394,8 +399,9 @@ def _callee(ctype: FunctionPointer) -> Signature:
 def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
     """Return which arguments and results of functions passed as argument `index` are text.
 
-    With an encoding, these are pointers to const characters. Also return which arrays are
-    read-only. None if there is neither. `index` counts the arguments that Python passes.
+    With an encoding, pointers to const characters are text. Read-only arrays are marked, too.
+    Return None if there is neither text nor a read-only array. `index` counts the arguments that
+    Python passes.
     """
     if cif is None or index < 0:
         return None
@@ -413,9 +419,9 @@ def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
 
 
 def _passed_spec(ctype: FunctionPointer, texts: _Texts | None, keeps: bool) -> CallbackSpec:
-    """Return the spec of Python functions passed to C, which return 0 on failure.
+    """Return the spec of Python functions passed to C.
 
-    `keeps`: C keeps them.
+    If a function fails, C gets 0. `keeps` is whether C keeps the functions after the call.
     """
     signature, encoding = _callee(ctype), None
     if texts is not None:
@@ -440,7 +446,7 @@ def _python_function(
 ) -> tuple[object, ...]:
     """Create a function pointer that calls a Python function; return its address and owner.
 
-    Unless C keeps it, also return the Stash for its exceptions.
+    Unless C keeps the pointer, also return the Stash for the function's exceptions.
     """
     name = getattr(function, "__name__", None)
     try:
@@ -455,10 +461,10 @@ def _python_function(
 def passed(
     ctype: CType, cif: CallInterface, index: int
 ) -> tuple[str, Signature, CallbackSpec | None] | None:
-    """Return the signature of functions for an argument, as text and object, and their spec.
+    """For a function pointer argument, return the signature (text and object) and the spec.
 
-    Return None for other pointers. If Python functions are not supported, the spec is None, and
-    `pointer_argument` raises the reason.
+    Return None for other arguments. If a Python function cannot be passed, the spec is None, and
+    `pointer_argument` raises an error with the reason.
     """
     if not isinstance(ctype, FunctionPointer):
         return None
@@ -497,7 +503,9 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
 
 
 def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> int:
-    """Return the cost of a value for an overload's argument that the core leaves to Python.
+    """Return the cost of a value for an argument of an overload.
+
+    The core calls this for the types that it does not handle itself.
 
     Parameters
     ----------
@@ -538,7 +546,7 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
 
 
 def _match_function(ctype: FunctionPointer, value: object) -> int:
-    """Return the cost of a function; one that must be converted or compiled costs most."""
+    """Return the cost of a function; it is highest if the function must be converted."""
     if value is None:
         return _WIDER
     for exactly, cost in ((True, _EXACT), (False, _NARROW)):
@@ -577,9 +585,9 @@ def _match_struct(struct: Struct, value: object, policies: Policies) -> int:
 
 
 def _match_items(types: Sequence[CType], value: Sequence[object], policies: Policies) -> int:
-    """Return the cost of a struct or an array: the sum of its items' costs.
+    """Return the cost of a struct or an array: that of its items together.
 
-    It is less than the cost of a Python object, unless an item must be narrowed.
+    If no item must be narrowed, the result is less than the cost of a Python object.
     """
     if len(value) != len(types):
         return _NO

@@ -1,7 +1,7 @@
-"""Calls on processors with an unknown ABI: cffi's own calls, of numbers and pointers.
+"""Calls on processors with an unknown ABI: cffi makes the calls, with numbers and pointers only.
 
 This module is the whole fallback. cffi releases the GIL around every call, so functions that need
-it are refused. Structs and complex numbers by value are also refused; pointers to them are not.
+the GIL are refused. Structs and complex numbers cannot be passed by value, only by pointer.
 """
 
 from __future__ import annotations

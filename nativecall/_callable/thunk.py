@@ -1,18 +1,18 @@
-"""`f.convert` changes the signature of a native callable, `f.bind` fixes arguments.
+"""`f.convert` changes the signature of a native callable, and `f.bind` fixes arguments.
 
-The C function pointer of the new callable is a stub with its own data: the function to call and the
-bound values. The stub jumps to generated code shared by all functions of its shape, or to the core,
-which interprets the same conversion (_plan/conversion.py). If the code would only jump to the
-function, the pointer is the function's own.
+The C function pointer of the new callable points to a stub. The stub's data are the function to
+call and the bound values. The stub jumps to generated code, which all functions of its shape share,
+or to the core, which interprets the same conversion (_plan/conversion.py). If there is nothing to
+convert, the new callable uses the function's pointer.
 
-This module computes a `ThunkSpec` once; from it the core creates further thunks
+This module computes each `ThunkSpec` once. The core creates further thunks from the spec
 (csrc/callable/bind.c). This module also handles options, several entries and errors.
 
 Guarantees:
 
 - The function that a thunk calls, and the memory behind bound pointers, live as long as the thunk.
-- A value is converted once, by the rules of a call from Python. One that does not fit changes
-  nothing.
+- A bound value is converted once, by the rules of a call from Python. If it does not fit, nothing
+  changes.
 - If an entry is replaced later (`f.add`), thunks created from it keep the old function.
 - A thunk can be pickled if its function and its bound values can.
 """
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     _Code: TypeAlias = tuple[int, object] | bytes
 
 _OPEN = ...  # stands for an argument that stays open
-_ITSELF = 0, None  # as code: call the function itself
-_TAKING_GIL = "+gil"  # in place of an error convention: only take the GIL
-# Thunks do not check the C stack, which would cost more than a thunk. So the stack use of a chain
-# of thunks is limited to what a small thread can hold. In bytes.
+_ITSELF = 0, None  # in place of code: call the function itself
+_TAKING_GIL = "+gil"  # in place of an error convention: only acquire the GIL
+# Thunks do not check the C stack, which would cost more than a thunk. So a chain of thunks
+# may use only so many bytes of stack that they fit in any thread.
 _MOST_STACK = 32 << 10
 _FRAME = 256  # registers, return address, intermediate values
 _BLOCKS = 768  # two register blocks and more frames, if the core converts
@@ -66,7 +66,7 @@ _BLOCKS = 768  # two register blocks and more frames, if the core converts
 
 
 class _Maker(namedtuple("_Maker", ["plan", "name"])):
-    """Creates the exceptions of one thunk. Unraisable reports of the core show its repr."""
+    """Creates the exceptions of one thunk. The core shows its repr in unraisable reports."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class _Maker(namedtuple("_Maker", ["plan", "name"])):
 
 
 class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
-    """Python code for the thunks of a spec."""
+    """The Python functions that the core calls for the thunks of a spec."""
 
     __slots__ = ()
 
@@ -113,7 +113,7 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
                     f"(got {type(value).__name__}); "
                     f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
                 )
-            # Kept visibly for the garbage collector: the function may refer back to the thunk.
+            # The garbage collector must see this reference: the function may refer to the thunk.
             pointer, held = arguments.pointer_argument(ctype, value, name, index)
         else:
             held = _ext.pin(cif, name, index, value)
@@ -132,7 +132,8 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
     def _values(self, thunk: Thunk) -> tuple[object, ...]:
         """Return the bound values by argument, with ... for open ones.
 
-        Numbers are read back from the thunk, unless their class would change, as for `long double`.
+        Numbers are read from the thunk, except real and complex `long double`, whose class would
+        change.
         """
         kept = iter(thunk.kept or ())
         values: list[object] = []
@@ -154,11 +155,11 @@ def spec_of(
     wanted: CallInterface | None,
     rest: bytes,
 ) -> ThunkSpec:
-    """Return the spec of all thunks that convert, or bind arguments of, a call interface.
+    """Return the spec of thunks that convert a call interface or bind its arguments.
 
-    With `wanted`, `rest` is the name of the error convention, or empty. Without, it has a byte for
-    each argument: whether that is bound. It may also be the mark for taking the GIL. `stack` is the
-    C stack that thunks below the function use.
+    With `wanted`, `rest` is the name of the error convention, or empty. Without `wanted`, `rest`
+    has one byte for each argument, which tells whether the argument is bound, or `rest` is
+    `_TAKING_GIL`. `stack` is the C stack that the function uses if it is itself a thunk.
     """
     errors: Foreign = None
     if rest == _TAKING_GIL.encode():
@@ -198,9 +199,9 @@ def spec_of(
 
 
 def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
-    """Return a thunk of the function at an address, by a plan without bound values.
+    """Return a thunk that calls the function at an address as a plan describes.
 
-    The owner keeps the function alive.
+    The plan must not have bound values. `owner` keeps the function alive.
     """
     inner = callinterface.of(plan.inner)
     code, lasts = thunk(conversion(plan))
@@ -213,13 +214,16 @@ def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
 
 
 def with_check(outer: CallInterface, flags: int, inner: CallInterface) -> CallInterface:
-    """Return the call interface of a thunk, with the check of the function that it calls."""
+    """Return the call interface of a thunk, with the `check` of the function behind the thunk."""
     policies = outer.policies._replace(check=inner.policies.check)
     return callinterface.of(outer.signature, flags, policies)
 
 
 def _policies(inner: CallInterface) -> Policies:
-    """Return the policies of thunks of a function; they take lengths of texts as arguments."""
+    """Return the policies for thunks of a function.
+
+    Thunks of Fortran procedures take the lengths of texts as arguments.
+    """
     policies: Policies = inner.policies
     if policies.fortran and lengths(inner.signature):
         return policies._replace(fortran=False)
@@ -241,13 +245,13 @@ def convert(
     Options(name=name, errors=errors)
     if errors is not None:
         check_errors(wanted, errors)
-    # A function created for the signature is better than a converted one.
+    # Prefer a function created for the signature to a converted function.
     asked = specialize.ask_for_kin(function, wanted)
     entries = function._resolved()
     if not entries:
         raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [entry for entry in entries if entry[1].text == wanted.text]
-    # Prefer the entry that loses least: not float for a double if there is one for doubles.
+    # Prefer the entry that loses least: for a double, an entry for double, not for float.
     entries.sort(key=lambda entry: (entry[1].text not in asked, losses(entry[1], wanted)))
     refused: list[SignatureError] = []
     for entry, _, _, flags in exact or entries:
@@ -260,7 +264,7 @@ def convert(
         except SignatureError as error:
             refused.append(error)
             continue
-        # None: another thread has added an entry since they were listed.
+        # None means that another thread has just added an entry.
         return convert(function, signature, errors=errors, name=name) if made is None else made
     if len(refused) == 1:
         raise refused[0]
@@ -268,14 +272,14 @@ def convert(
 
 
 def taking_gil(function: Native) -> Native:
-    """Return the only entry of a function that needs the GIL, for callers that may not hold it."""
+    """Return the only entry of a function as a thunk that acquires the GIL if necessary."""
     found = function._converted(function._entry()[0], _TAKING_GIL, None)
     assert found is not None
     return found
 
 
 def bind(function: Native, /, *values: object, **named: object) -> object:
-    """Implement `NativeCallable.bind` with names; raise the errors of wrong arguments."""
+    """Implement `NativeCallable.bind` with keywords, and raise the errors for wrong arguments."""
     name = function.__name__
     cif, _, flags = function._chosen(None)
     signature = cif.signature

@@ -1,9 +1,9 @@
 """``nativecall stubs MODULE:LIB``: write a stub with the types of a library's functions.
 
-A type checker reads a stub in place of the whole module. So the output is a stub of ``MODULE``: its
-libraries and native callables with the types of their functions, and everything else copied from
-the module's source, without function bodies. Argument types describe what calls accept
-(`nativecall._hints`); result types describe what they return (`_callable/annotations.py`).
+A type checker reads a stub instead of the module, so the stub must cover all of ``MODULE``. It has
+the types of the functions in the module's libraries, and of its native callables. Everything else
+is copied from the module's source without function bodies. Argument types describe what calls
+accept (`nativecall._hints`); result types describe what they return (`_callable/annotations.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MARK = "# Made by `nativecall stubs`"
 _TAKES = {"bool": "Integer", "int": "Integer", "float": "Real", "complex": "Complex"}
 _TAKES |= {"voidptr": "Pointer", "pointer": "Pointer", "function": "Function", "view": "Array"}
-# A library and its types have no undeclared names.
+# Libraries and their types have no names besides the declared ones.
 _CLOSED = [
     f"{name}: None  # type: ignore[assignment]  # no others # pyright: ignore"
     for name in ("__getattr__", "__setattr__")
@@ -66,9 +66,9 @@ def run(place: str, *, output: str | None = None, force: bool = False) -> int:
 
 
 def _write(text: str, path: str, force: bool) -> None:
-    """Write a file, unless an existing one does not begin like a generated stub.
+    """Write a file, or replace it atomically.
 
-    The file is replaced atomically.
+    Without `force`, refuse to replace a file that is not a generated stub.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -114,7 +114,7 @@ def made(module: ModuleType) -> str:
     rest = [*_kept(tree.body, module, {*natives})]
     lines = [
         f"{_MARK} of {module.__name__}: do not edit, make it again.",
-        # Overloads for C numbers overlap: one accepts another's arguments, and more.
+        # Overloads for C numbers overlap: the wider accepts all arguments of the narrower.
         '# mypy: disable-error-code="overload-cannot-match, overload-overlap, misc"',
         "# pyright: reportOverlappingOverload=false",
         "import builtins",
@@ -140,7 +140,7 @@ def made(module: ModuleType) -> str:
 
 
 def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> Iterable[str]:
-    """Yield the statements of a module that define names, without those that only run."""
+    """Yield the statements of a module that define names; skip all other statements."""
     seen: set[str] = set(natives)
     for one in body:
         if isinstance(one, (ast.Import, ast.ImportFrom)):
@@ -156,7 +156,7 @@ def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> It
             if one.target.id not in seen:
                 seen.add(one.target.id)
                 said = ast.unparse(one.annotation)
-                # Type checkers need these with their values.
+                # Type checkers need the values of type aliases and Final names.
                 whole = "TypeAlias" in said or "Final" in said
                 yield ast.unparse(one) if whole else f"{one.target.id}: {said}"
         elif isinstance(one, (ast.Assign, ast.For, ast.With, ast.If, ast.Try)):
@@ -170,7 +170,7 @@ def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> It
 
 
 def _bare(one: ast.stmt) -> ast.stmt:
-    """Return a function without its body, or a class with bodiless methods."""
+    """Return a function without its body, or a class whose methods have no bodies."""
     if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
         one.body = [ast.Expr(ast.Constant(...))]
     elif isinstance(one, ast.ClassDef):
@@ -183,7 +183,7 @@ def _bare(one: ast.stmt) -> ast.stmt:
 
 
 def _types_by_name(one: ast.stmt, module: ModuleType) -> dict[str, str]:
-    """Return the assignments in a statement that name types; type checkers need their values."""
+    """Return the assignments of types in a statement; type checkers need their values."""
     return {
         target.id: f"{target.id} = {ast.unparse(node.value)}"
         for node in ast.walk(one)
@@ -210,7 +210,7 @@ def _assigned(one: ast.stmt) -> list[str]:
 
 
 def _plain_type(value: object) -> str:
-    """Return the type of a value of one of Python's own classes; of others nothing is known."""
+    """Return the type of a value of a simple built-in class; return ``Any`` for other values."""
     kind = type(value)
     return kind.__name__ if kind in (bool, int, float, complex, str, bytes) else "Any"
 
@@ -240,7 +240,7 @@ class _Writer:
             for one, ctype in found.declarations.variables.items():
                 if _is_public(one):
                     members.append(f"{one}: {_GIVES.get(ctype.kind, 'Any')}")
-            # Declared names, and the predefined ones of every text.
+            # The declared names, and the names that are predefined in all declarations.
             names = dict.fromkeys([*found.types, *common_types()])
             types = [f"{one}: Any" for one in names if not iskeyword(one)]
             kind = self._class(f"_{name}_types", "Types", [*types, *_CLOSED])
@@ -255,7 +255,7 @@ class _Writer:
         for one in members:
             name, _, kind = one.partition(": ")
             whole = f"{'typing' if kind.istitle() else 'builtins'}.{kind}"
-            # A member hides a type of the same name, such as a field 'bytes'.
+            # A member such as a field 'bytes' hides the type of the same name.
             self.classes.append(f"    {name}: {whole}" if kind in names else f"    {one}")
         self.classes.append("")
         return chosen
@@ -285,7 +285,7 @@ class _Writer:
         return chosen
 
     def _call(self, cif: CallInterface, flags: int) -> tuple[tuple[str, ...], str]:
-        """Return the parameters of a call of one entry, and the type of its result."""
+        """Return the parameters and the result type for calls of one entry."""
         policies = cif.policies
         passed = arguments(cif)
         names = [one.name for one in passed]
@@ -325,7 +325,7 @@ class _Writer:
         return _GIVES.get(ctype.kind, "FromC")
 
     def _struct(self, ctype: Struct, encoding: str | None) -> str:
-        """Write the class of the Records that a struct is returned as."""
+        """Write the class of the Records that represent a returned struct; return its name."""
         key = ctype.named, encoding
         known = self._structs.get(key)
         if known is not None:
@@ -348,7 +348,7 @@ class _Writer:
 
 
 def _rank(parameters: Sequence[str]) -> list[int]:
-    """Return the sort key of an overload, by how much it accepts."""
+    """Return the sort key of an overload: narrower overloads sort first."""
     order = ["Integer", "Real", "Complex"]
     kinds = [one.partition(": ")[2] for one in parameters]
     return [order.index(kind) if kind in order else len(order) for kind in kinds]
@@ -359,7 +359,7 @@ def _is_public(name: str) -> bool:
 
 
 def _unlike(names: Sequence[str], wanted: str) -> str:
-    """Return a name for a parameter of the stub that no C parameter has."""
+    """Return the wanted name of a parameter, changed if a C parameter has that name."""
     while wanted in names:
         wanted = f"_{wanted}"
     return wanted

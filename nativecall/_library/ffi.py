@@ -1,7 +1,7 @@
 """`lib.ffi`: a cffi FFI that knows the types of a library.
 
 It parses the names of types with the library's declarations. It also accepts objects that stand for
-cffi objects (csrc/values/structpointer.h). Everything else is cffi's own.
+cffi objects (csrc/values/structpointer.h). Otherwise it behaves as in cffi.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from .._ext import FFIType, Foreign
 
     class Owner(Protocol):
-        """Has the types of a library (types.py)."""
+        """The object that holds the types of a library (types.py)."""
 
         def type(self, text: str) -> FFIType: ...
 
 
 @cache
 def ffi_class() -> type[FFI]:
-    """Return the class of `Library.ffi`; created on first use, because it needs cffi's class."""
+    """Return the class of `Library.ffi`; it is created on first use, since that imports cffi."""
     from cffi import FFI
 
     class LibraryFFI(FFI):  # type: ignore[misc]  # cffi has no types
-        """A `cffi.FFI` that knows the types of a library, and those of its own `cdef`."""
+        """A `cffi.FFI` that knows the types of a library, and those that its `cdef` declares."""
 
         def __init__(self, owner: Owner) -> None:
             super().__init__()
@@ -45,7 +45,7 @@ def ffi_class() -> type[FFI]:
             return found(cdata, *names)
 
         def _typeof(self, cdecl: str, consider_function_as_funcptr: bool = False) -> FFIType:
-            # All methods of cffi use this to find the type of a text.
+            # All methods of cffi.FFI use this to parse the name of a type.
             try:
                 return self._owner.type(cdecl)
             except SignatureError:
@@ -66,7 +66,7 @@ _TAKING = (
 
 
 def _bare(value: Foreign) -> Foreign:
-    """Return an argument with cffi's own objects; it may be an initialiser with several."""
+    """Replace stand-ins in an argument by cffi objects; an initialiser may contain several."""
     if type(value) in (list, tuple):
         return [*map(_bare, value)]
     if type(value) is dict:

@@ -2,8 +2,8 @@
 
 A call plan is for calls from Python to C, a closure plan for calls from C to Python.
 csrc/call/plan.h defines plans, and the structs that are packed here. The core requests a call plan
-at the first call of a call interface, and caches it. All callbacks of a signature share one closure
-plan.
+at the first call through a call interface, and caches the plan. All callbacks of a signature share
+one closure plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .._ext import CallInterface
 
 _POINTER: int = _ext.code_layout()["pointer_bytes"]
-# Of structs NcPlan and NcClosurePlan.
+# Formats of the structs NcPlan and NcClosurePlan.
 _PLAN = struct.Struct("=12I")
 _CLOSURE = struct.Struct("=4I")
 
@@ -59,7 +59,10 @@ class _Writer:
         return first, len(self.moves)
 
     def argument(self, ctype: CType, passing: Passing, packs: bool, keeps: bool) -> bytes:
-        """Return the step of an argument from Python; `keeps`: C keeps functions passed to it."""
+        """Return the step of an argument from Python.
+
+        `keeps` is whether C keeps functions that are passed to it.
+        """
         letter, size, at = callinterface.letter(ctype), ctype.size, passing.places[0]
         if letter == "T":
             owner = self.owner() if leads_on(ctype) else 0
@@ -91,7 +94,8 @@ class _Writer:
         if passing.how == "void":
             return row.step(row.VOID, 0, letter, 0)
         if passing.how == "reference":
-            # The function writes to the Record. Reserve as much stack, since it may need that too.
+            # The function writes to the memory of a Record. Reserve as much stack anyway, since the
+            # function may need it.
             memory = self.room(size)
             if letter == "T":
                 return row.step(row.STRUCT, 0, letter, passing.places[0], owner=owner)
@@ -110,7 +114,7 @@ class _Writer:
 def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
     """Return the plan of a call interface.
 
-    `fixed` is the number of fixed arguments of a variadic function, if the interface has more.
+    `fixed` is the number of fixed arguments if the interface includes variadic arguments.
     """
     signature: Signature = cif.signature
     args, policies = signature.args, cif.policies
@@ -133,7 +137,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
     keeps = policies.keep != "call"
     steps: list[bytes] = []
     made: list[bytes] = []  # steps of out-parameters
-    owners: dict[int, tuple[int, int]] = {}  # argument to its index among steps, and its owner
+    owners: dict[int, tuple[int, int]] = {}  # by argument: the index of its step, its owner
     told = 0
     last = len(args) - hidden - len(texts)
     for index, (ctype, passing) in enumerate(zip(args, call.args, strict=True)):
@@ -202,7 +206,7 @@ def _is_wide(ctype: CType) -> bool:
 def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterface:
     """Return the call interface of a variadic function with arguments of these types.
 
-    The types follow the fixed arguments; some are letters.
+    `types` are those of the variadic arguments; a type may be given by its letter.
     """
     plain = {**SCALARS, "P": VOIDPTR}
     more = [plain[one] if isinstance(one, str) else one for one in types]
@@ -220,13 +224,13 @@ def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
     ----------
     signature : Signature
     tells_last : bool
-        Whether the last argument is an ``int *`` that reports failure; the function does not get
-        it.
+        Whether the last argument is an ``int *`` that reports failure. It is not passed to the
+        Python function.
 
     Raises
     ------
     SignatureError
-        For types that the ABI does not describe here, and for values too large for the stack.
+        If a type is not supported on this ABI, or if the values are too large for the stack.
     """
     call = row.place(signature)
     moves: list[tuple[int, int, int]] = []

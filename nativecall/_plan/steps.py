@@ -51,16 +51,16 @@ def here() -> _ABI:
 
 
 ABI = here()
-#: Maximum bytes of arguments and result by value, so that they fit on the stack of any thread.
+#: Maximum total size of arguments and result. They must fit on the stack of any thread.
 _MOST_BYTES = 1 << 18
-# Structs NcStep and NcMove.
+# Formats of the structs NcStep and NcMove.
 STEP = struct.Struct("=BBcBIIII")
 MOVE = struct.Struct("=3I")
 VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
 SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, OUT, LENGTH = range(6, 14)
 NOWHERE = 2**32 - 1  # NC_NOWHERE
 PIECES, WHOLE = 1, 2  # NC_PIECES, NC_WHOLE
-#: The steps of values that occupy a word of the block alone.
+#: The steps of values that have a word of the block to themselves.
 PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
 PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)
 
@@ -75,13 +75,16 @@ def step(
     memory: int = 0,
     moves: tuple[int, int] = (0, 0),
 ) -> bytes:
-    """Pack a step; `moves` is the range of its moves' indices."""
+    """Pack a step; `moves` is the range of the indices of its moves."""
     first, end = moves
     return STEP.pack(code, size, letter.encode(), end - first, at, owner, memory, first)
 
 
 def joined(header: bytes, rows: Sequence[bytes], moves: Iterable[tuple[int, int, int]]) -> bytes:
-    """Join header, steps and moves to a plan; make the moves of a step relative to the step."""
+    """Join header, steps and moves into a plan.
+
+    The moves of a step are then found relative to the step.
+    """
     done = [header]
     for left, row in zip(range(len(rows), 0, -1), rows, strict=True):
         *parts, first = STEP.unpack(row)
@@ -92,13 +95,13 @@ def joined(header: bytes, rows: Sequence[bytes], moves: Iterable[tuple[int, int,
 def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] = ()) -> Call:
     """Place the values of a call.
 
-    `fixed` is the number of fixed arguments of a variadic function, and `more` are the types of
-    arguments after those of the signature.
+    `fixed` is the number of fixed arguments of a variadic function. `more` are the types of further
+    arguments, which follow those of the signature.
 
     Raises
     ------
     SignatureError
-        For types that the ABI does not describe here, and for values too large for the stack.
+        If a type is not supported on this ABI, or if the values are too large for the stack.
     """
     args = *signature.args, *more
     size = sum([one.size for one in (*args, signature.result)])

@@ -1,9 +1,9 @@
 """Match buffer formats (PEP 3118) against C types: the only reader of `T{…}` formats.
 
-Guarantee: a format matches a struct only if every member matches: the same type, in native byte
-order, at the same offset, recursively for nested structs and arrays. A format that cannot be read
-with certainty matches nothing. Names are not part of a C type and may differ. But names that both
-sides have must come in the same order, since otherwise members could be swapped. The core reads
+Guarantee: a format matches a struct only if every member has the same type and offset, in native
+byte order. The same applies to nested structs and arrays. A format that cannot be read with
+certainty matches nothing. Names are not part of a C type and may differ. But if both sides have the
+same names, their order must be the same, since otherwise members could be swapped. The core reads
 formats of plain scalars itself (csrc/values/buffers.c).
 """
 
@@ -57,10 +57,10 @@ def is_swapped(format: str) -> bool:
 
 
 class _Unreadable(Exception):
-    """Raised for a format without an equivalent in C, or an ambiguous one."""
+    """Raised for a format that is ambiguous or has no equivalent in C."""
 
 
-#: The content of a format: a scalar or a pointer type, or the members of a struct and no type.
+#: The content of a format. A struct has members and no type; a scalar or pointer has a type.
 _Layout = namedtuple("_Layout", ["type", "size", "alignment", "members"], defaults=[()])
 #: A member: its offset, its shape if it is an array, its layout, and its name if any.
 _Member = namedtuple("_Member", ["offset", "shape", "layout", "name"])
@@ -95,7 +95,7 @@ class _Reader:
         return text
 
     def item(self, depth: int) -> tuple[tuple[int, ...], _Layout | None]:
-        """Return the shape and layout of the next item; padding has a size and no layout."""
+        """Return the shape and layout of the next item; the layout of padding is None."""
         if depth > MAX_DEPTH:
             raise _Unreadable
         shape: tuple[int, ...] = ()
@@ -150,7 +150,7 @@ class _Reader:
         if found is None:
             raise _Unreadable
         if self.order not in "@^":
-            # Standard sizes of the struct module.
+            # Other orders mean the standard sizes of the struct module.
             found = {"l": SCALARS["i"], "L": SCALARS["I"]}.get(code, found)
         if self.order in _FOREIGN and found.size > 1:
             raise _Unreadable
@@ -212,7 +212,7 @@ def _same(layout: _Layout, ctype: CType) -> bool:
 
 
 def _mixed_up(given: list[str | None], names: list[str]) -> bool:
-    """Return whether members have the names of a struct's fields, but in another order."""
+    """Return whether members have the same names as the fields of a struct, in another order."""
     return given != names and set(given) == set(names)
 
 

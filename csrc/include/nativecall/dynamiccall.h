@@ -29,10 +29,10 @@
  * a pointer instead.
  *
  * The GIL. nc_call() needs the GIL and returns 0, or -1 with an exception. It releases the GIL
- * around an entry with NC_FLAG_RELEASE_GIL. It checks for an
- * exception after entries with NC_ERRORS_PYTHON, and after entries whose flags say that they run
- * Python code. Entries with other error conventions are called through Python, which raises their
- * errors; the argument of NC_ERRORS_ARGUMENT is then not passed.
+ * around an entry with NC_FLAG_RELEASE_GIL. It checks for an exception after entries with
+ * NC_ERRORS_PYTHON, and after entries whose flags say that they run Python code. Entries with other
+ * error conventions are called through Python, which raises their errors; the argument of
+ * NC_ERRORS_ARGUMENT is then not passed.
  *
  * nc_call_nogil() is for threads without the GIL. It uses only entries that neither need the GIL
  * nor report failures. So its entry may differ from that of nc_call(), and so may its way,

@@ -1,8 +1,8 @@
-"""Checks at run time of the arrays that jitted code passes for pointers and views.
+"""Run-time checks of the arrays that jitted code passes for pointers and views.
 
-Numba's array types record no lengths, and Numba assumes that every NumPy array is aligned. Arrays
-that calls from Python reject are rejected here, with the same messages: too few items, rows of the
-wrong length, and elements that C cannot access where they are.
+Numba's array types record no lengths, and Numba assumes that every NumPy array is aligned. So these
+checks reject arrays with too few items, with rows of the wrong length, or with misaligned elements.
+Calls from Python reject the same arrays with the same messages.
 
 Importing this module imports Numba.
 """
@@ -80,7 +80,7 @@ def _element(ctype: CType) -> CType:
 
 
 def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: int) -> ir.Value:
-    """Return whether any element is misaligned for C; for a view, strides count too."""
+    """Return whether any element is misaligned for C; for a view, also check the strides."""
     word = array.nitems.type
     places = builder.ptrtoint(array.data, word)
     for index in range(ndim if isinstance(ctype, View) else 0):
@@ -97,8 +97,8 @@ def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: in
 def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
     """Return whether the rows of an array of several dimensions match the pointee of a pointer.
 
-    Either all dimensions except the first have the pointee's lengths, or a whole number of
-    dimensions forms one one-dimensional pointee.
+    Either the last dimensions have the lengths of the pointee's dimensions. Or the pointee has one
+    dimension, and its length is the product of the lengths of the array's last dimensions.
     """
     if shape[-1] == pointee.length:
         return True
@@ -109,7 +109,7 @@ def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
 
 
 def _has_other_rows(builder: ir.IRBuilder, pointee: Array, shape: ir.Value, ndim: int) -> ir.Value:
-    """Emit code for the negation of `_fits`."""
+    """Emit code that computes the negation of `_fits`."""
     lengths = [builder.extract_value(shape, index) for index in range(ndim)]
     word = lengths[0].type
 
