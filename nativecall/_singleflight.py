@@ -74,7 +74,7 @@ def once(
     """Return the result of `find`, or of `make` if `find` returns None.
 
     For each key, only one thread at a time calls `make`. If `make` requests its own key, `again` is
-    called, which may raise.
+    called; `again` may raise.
     """
     # During shutdown, other threads never finish.
     busy = getattr(_this_thread, "busy", False) or is_finalizing()

@@ -11,8 +11,8 @@
  * later. It is created on first use. A borrowed reference, or NULL with an exception. */
 PyObject *nc_entries_only(NcCallable *self);
 
-/* Returns the callable or the part that has the entry with a signature, which is given as written.
- * None selects the only entry. A borrowed reference, or NULL with an exception. */
+/* Returns the callable, or its part, that has an entry with this signature. The signature is given
+ * as written; None selects the only entry. A borrowed reference, or NULL with an exception. */
 NcCallable *nc_entries_part(NcCallable *self, PyObject *signature);
 
 /* Like nc_entries_part, but searches only existing entries. Returns NULL without an exception if no

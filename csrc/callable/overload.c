@@ -10,7 +10,7 @@
  * integer types of the entries that they fit. A contiguous, writable array is classified by its
  * element type, if all entries take arrays of numbers by pointer and in one memory layout. A
  * dispatcher is a table that maps the argument classes of a call to the entry that the rule has
- * chosen for these classes. Only the rule fills the table, so the two never differ.
+ * chosen for these classes. Only the rule fills the table, so table and rule never differ.
  *
  * A callable with a specialize hook, such as a compiler's function, gets a new entry if no entry
  * matches the arguments exactly. If no entry can be created, the rule's choice is called.
@@ -80,9 +80,9 @@ enum {
     CLASS_COMPLEX,
     CLASS_NONE,
     CLASS_NUMPY,       /* the first of NumPy's scalar types */
-    CLASS_BUFFER = 31, /* of a type whose instances have the classes CLASS_BYTES and up */
-    CLASS_INT = 32,    /* the first class of ints, of which there are 12 at most */
-    CLASS_BYTES = 44,  /* of bytes objects, which are read-only */
+    CLASS_BUFFER = 31, /* only in known_types: the classes of the instances begin at CLASS_BYTES */
+    CLASS_INT = 32,    /* the first of at most 12 classes of ints */
+    CLASS_BYTES = 44,  /* bytes objects, always read-only */
     CLASS_ARRAY = 45,  /* the first class of arrays */
     CLASS_BITS = 6,
     MOST_ARGUMENTS = 10, /* that fit in a key, with one bit above them */

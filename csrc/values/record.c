@@ -48,14 +48,14 @@ typedef struct NcLayout {
     PyObject *rows; /* tuple: owns the objects in `members` */
     Py_ssize_t size;
     Py_ssize_t alignment;
-    Py_ssize_t count;  /* members, or items of an array, which has only one row */
+    Py_ssize_t count;  /* members of a struct; items of an array, whose row is the only one */
     Py_ssize_t step;   /* bytes from item to item; 0 for a struct */
     int leads_on;      /* whether the type contains pointers or Python objects */
     FreeList freed[2]; /* of views, and of Records that own their memory */
     Member members[1];
 } Layout;
 
-PyTypeObject *nc_record_class; /* storage.py's */
+PyTypeObject *nc_record_class; /* the class in storage.py */
 
 static PyObject *said(const Layout *layout, int place)
 {

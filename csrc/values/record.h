@@ -63,10 +63,10 @@ static inline int nc_record_has(PyObject *value, const PyObject *layout)
 int nc_record_leads_on(const PyObject *layout);
 /* Return whether a value is a Record of the type that a pointer argument points to. */
 int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t index);
-/* Fast path: store a value in zeroed memory. The value must be a Record of the layout's type, which
- * must have no pointers, or a (nested) tuple of numbers whose Python types are exact. Return 1, or
- * 0 without an exception for any other value and for a number that is out of range. If 0, part of
- * the value may be in `memory`. */
+/* Fast path: store a value in zeroed memory. The value must be a (nested) tuple of numbers whose
+ * Python types are exact, or a Record of the layout's type. In the latter case, the type must have
+ * no pointers. Return 1, or 0 without an exception for any other value and for a number that is out
+ * of range. If 0, part of the value may be in `memory`. */
 int nc_record_store(PyObject *layout, PyObject *value, void *memory);
 
 #endif

@@ -56,7 +56,7 @@ _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # in place of code: call the function itself
 _TAKING_GIL = "+gil"  # in place of an error convention: only acquire the GIL
 # Thunks do not check the C stack, which would cost more than a thunk. So a chain of thunks
-# may use only so many bytes of stack that they fit in any thread.
+# may use only this number of bytes, which even the stack of a small thread has.
 _MOST_STACK = 32 << 10
 _FRAME = 256  # registers, return address, intermediate values
 _BLOCKS = 768  # two register blocks and more frames, if the core converts
