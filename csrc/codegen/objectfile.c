@@ -299,9 +299,9 @@ static PyObject *load(File *file, const char *name)
 
 /* load_object(data, name): returns (keep, address) of the function or constant with that name. The
  * address is valid while `keep` lives. If `keep` lives until Python shuts down, the address stays
- * valid until the process ends. Returns None if the file cannot be loaded here. The file then has
- * external references or writable data, lacks the name, is damaged, or is not ELF for x86-64; or
- * the system refuses the pages. Needs the GIL; keeps no reference to `data`. */
+ * valid until the process ends. Returns None if the file has external references or writable
+ * data, lacks the name, is damaged, or is not ELF for x86-64. Also returns None if the system
+ * refuses the pages. Needs the GIL; keeps no reference to `data`. */
 PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
 {
     File file = {.frames = NOWHERE};

@@ -96,8 +96,8 @@ static int is_any_taken(void)
     return 0;
 }
 
-/* Whether the watcher may end. It is called when no thread has waited for a while. The next thread
- * that waits starts a new watcher. */
+/* Whether the watcher may end. Called when no thread has waited for a while. The next thread that
+ * waits starts a new watcher. */
 static int ends(void)
 {
     int nobody = NOBODY;

@@ -127,7 +127,7 @@ NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index
  * ctypes.resize, and ndarray.resize with refcheck=False, move exported memory. `name` is the name
  * of the callable. Return 0, or -1 with BufferError. */
 int nc_check_unmoved(PyObject *name, const NcPointer *pointers, size_t count);
-/* The same for all Pins in a list. */
+/* nc_check_unmoved for all Pins in a list. */
 int nc_pins_check(PyObject *name, PyObject *list);
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static inline void nc_join_pointers(const NcPointer *pointers, size_t count)
 /* Call nc_stash_close for the stash of a pointer argument, or for the stashes of the Pins that it
  * keeps. */
 void nc_pointer_close(const NcPointer *pointer, PyObject **first);
-/* The same for all Pins in a list. */
+/* nc_pointer_close for all Pins in a list. */
 void nc_pins_close(PyObject *list, PyObject **first);
 /* Close the stash of a function pointer that is not an argument, since no call closes it. */
 void nc_pointer_end(const NcPointer *pointer);

@@ -74,7 +74,7 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
  * (bool), ctypes or cffi. Return a new reference, or NULL with an exception. For other values,
  * return NULL without an exception. */
 PyObject *nc_integer_of(PyObject *value);
-/* The same for an integer or enumerator of cffi (cffipointers.c). */
+/* nc_integer_of for an integer or enumerator of cffi (cffipointers.c). */
 PyObject *nc_integer_of_cffi(PyObject *value);
 /* Return the letter of a number's type. The number has a Python type, or is a scalar that exports a
  * zero-dimensional buffer (NumPy, ctypes). Return 0 for other objects; an exception may be set. */

@@ -1,4 +1,4 @@
-"""ctypes: function pointers, data pointers and arrays, both ways."""
+"""Convert function pointers, data pointers and arrays of ctypes to nativecall and back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ctype_of(kind: Foreign, holder: Foreign = None, known: _Known | None = None)
     Raises
     ------
     SignatureError
-        For types that C functions cannot take by value here.
+        For types whose values cannot be passed to C functions.
     """
     known = {} if known is None else known
     # Compare by identity, since a class may claim to equal another. `known` also keeps `kind`
@@ -286,8 +286,8 @@ def _check_of(obj: Foreign) -> str | None:
 def own_entry(obj: Foreign) -> NativeCallable | None:
     """Return the entry of a ctypes function pointer that nativecall created; None for others.
 
-    The pointer keeps its entry alive. ctypes copies such references to casts of the pointer, and to
-    structs and arrays to which the pointer is assigned. So search all objects kept alive.
+    The pointer keeps its entry alive. ctypes copies that reference to casts of the pointer, and to
+    structs and arrays to which the pointer is assigned. So search all objects that `obj` keeps.
     """
     if not isinstance(obj, _CFuncPtr) or _check_of(obj) is not None:
         return None
@@ -369,7 +369,7 @@ def pointer(obj: Foreign) -> Pointer | None:
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
         pointee = getattr(ctype_of(type(obj)), "pointee", None)
         return Pointer(_address(obj), pointee, kept(obj), ctypes.addressof(obj))
-    if type(obj) is _CArgObject:  # from byref(), or from_param() of other kinds
+    if type(obj) is _CArgObject:  # byref() returns such objects; so does from_param()
         try:
             ctypes.c_void_p.from_param(obj)
         except TypeError:
@@ -393,7 +393,7 @@ def _pointee(kind: Foreign) -> tuple[CType | None, bool]:
         kind = kind if kind._length_ else element
     is_struct = issubclass(element, (ctypes.Structure, ctypes.Union))
     if element is ctypes.c_wchar or hasattr(element, "_swappedbytes_") or _is_swapped(element):
-        # Numbers in foreign byte order are bytes here.
+        # Treat numbers in foreign byte order as bytes.
         return scalar(_wide() if element is ctypes.c_wchar else "B"), is_struct
     try:
         return ctype_of(kind), is_struct

@@ -70,8 +70,8 @@ def copied(one: Made) -> Made:
 class Node:
     """A type. `size` is None if the type has no size, or an unknown one.
 
-    Typedefs share their parts, so a few lines can describe a type of any depth and length. So depth
-    and length are limited.
+    Since typedefs share their parts, a few lines can describe a type of any depth and length. So
+    depth and length are limited.
     """
 
     kind = "void"
@@ -180,7 +180,9 @@ class PointerTo(Node):
     def __init__(self, item: Node, const: bool) -> None:
         super().__init__()
         self._bound(item)
-        self.depth -= item.kind == "function"  # one level, as in signatures
+        self.depth -= (
+            item.kind == "function"
+        )  # function pointers count as one level, as in signatures
         self.item = item
         self.const = const
 

@@ -187,8 +187,8 @@ def _check_check(check: object) -> object:
 
 _KEEP = "'call', 'library', 'process', or the name or position of an argument"
 _PYTHON_CHECK = "; 'check' takes a Python function, which may look for any other sign of failure"
-#: For each option, a function that returns the stored form of a value, or raises if no function
-#: could use it.
+#: For each option, a function that checks a value and returns its stored form. It raises an error
+#: if the value is invalid for every C function.
 CHECKS: dict[str, Callable[[object], object]] = {
     "name": _check_name,
     "doc": of_type("doc", str, "a str or None"),
@@ -215,7 +215,7 @@ def checked(
     Raises
     ------
     ValueError, TypeError
-        If no function could use a value.
+        If a value is invalid for every C function.
     TypeError
         If a name is not that of an option.
     """

@@ -10,9 +10,9 @@
  *         while (nc_signature_next(&cursor, &type) == NC_OK) ... the result, then the arguments
  *
  * A signature is the C type of a function as text, e.g. "i:d&f" (docs/abi/signatures.md). On one
- * platform, two signatures are equal if their canonical forms are. The address of the interned text
- * (intern.h) is CEP 1000's signature id and the key of SEP 201's approach 2. The packed form is the
- * key of approach 1.
+ * platform, two signatures are equal if their canonical forms are equal. The address of the
+ * interned text (intern.h) is CEP 1000's signature id and the key of SEP 201's approach 2. The
+ * packed form is the key of approach 1.
  *
  *     signaturetext.h     the canonical form
  *     signaturecursor.h   a cursor to iterate over it, for a JIT

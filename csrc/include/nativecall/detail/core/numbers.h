@@ -2,8 +2,8 @@
  *
  * Idea:       An integer is read as 64 bits, a float as a long double. A float without a C type
  *             (BITS in scalars.h) has an IEEE 754 interchange format. Its row states the
- *             number of binary digits, including the implicit leading 1. The exponent field has the
- *             remaining bits.
+ *             number of binary digits, including the implicit leading 1. The exponent field
+ *             has the bits that neither the sign nor the stored digits use.
  *
  * Guarantees: Reading is exact. Writing a float rounds once, to nearest, ties to even. Memory need
  *             not be aligned.

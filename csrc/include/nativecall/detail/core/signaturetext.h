@@ -250,7 +250,8 @@ NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
     layout->end = bits > layout->end ? bits : layout->end;
 }
 
-/* Return whether a kind is invalid in a place: C forbids it, or it is a view but no argument. */
+/* Return whether a kind is invalid in a place. C forbids some, and views are valid only as
+ * arguments. */
 NC_STATIC int nc_signature_refuses(int place, int kind)
 {
     switch (kind) {
