@@ -180,9 +180,8 @@ class PointerTo(Node):
     def __init__(self, item: Node, const: bool) -> None:
         super().__init__()
         self._bound(item)
-        self.depth -= (
-            item.kind == "function"
-        )  # function pointers count as one level, as in signatures
+        # A function pointer counts as one level, as in signatures.
+        self.depth -= item.kind == "function"
         self.item = item
         self.const = const
 
