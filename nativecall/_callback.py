@@ -226,7 +226,7 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     keep: list[object] = []
     address = int(_lib.ffi.cast("uintptr_t", memory))
     storage.store_whole(result, errors, address, "'errors'", keep, False, DEFAULT)
-    _ext.settle(keep, None)  # no call could raise exceptions of Python functions in `keep`
+    _ext.settle(keep, None)  # no call is there to raise what functions in `keep` leave
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 

@@ -56,8 +56,8 @@ def _after_fork() -> None:
     for key, flight in [*_flights.items()]:
         if flight.thread != me:
             del _flights[key]
-            # A signal handler may fork while its thread waits here. In the child, that thread then
-            # continues and creates the object.
+            # A signal handler may fork while its thread waits in `once`. In the child, that thread
+            # then continues and creates the object.
             flight.done._at_fork_reinit()  # type: ignore[attr-defined]  # typeshed lacks it
 
 

@@ -2,10 +2,10 @@
  * another library: `f.to_ctypes()`, `f.to_cffi()`, `f.to_capsule()` and `f.to_scipy()`.
  *
  * A foreign callable holds a callable of one entry: a copy of the entry at that time, which owns
- * the memory and code that the entry uses. It refers to the original callable only if that is of a
- * subclass whose objects may own more; such foreign callables are not cached. All others are cached
- * by the callable, which creates no reference cycle: one of each kind for each entry, and SciPy's
- * for an overloaded callable.
+ * the memory and code that the entry uses. The original callable may belong to a subclass whose
+ * objects keep other memory alive. Then the foreign callable also refers to the original, and is not
+ * cached. Otherwise the original caches one foreign callable of each kind for each entry, and one of
+ * SciPy's if it is overloaded. The cache creates no reference cycle.
  *
  * Guarantees. A cached foreign callable is returned only while the entries are unchanged, and while
  * it still holds its entry. A cffi pointer that was released no longer holds it. Nor does a ctypes

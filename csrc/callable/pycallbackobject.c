@@ -138,8 +138,8 @@ static PyMemberDef callbackspec_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* No tp_clear: only `readers` and `keep` can be part of a cycle. The collector breaks cycles
- * through `readers` in the cells of Python functions. `keep` must stay, since C may still read what
+/* No tp_clear: only `readers` and `keep` can be part of a cycle. If `readers` are, the collector
+ * clears the cells of the Python functions among them. `keep` must stay, since C may still read what
  * the sentinel points to. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
@@ -275,8 +275,8 @@ static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, P
     return out->keep != NULL ? 1 : -1;
 }
 
-/* Whether a function with this signature may compare two pointers. Python code passes such
- * functions, since the second pointer could be mistaken for user data (_callable/passing.py). */
+/* Whether a function with this signature may compare two pointers. If so,
+ * _callable/passing.py passes the function, since the second pointer could be user data. */
 static int compares(const char *signature)
 {
     const char *arguments = strrchr(signature, ':');

@@ -363,7 +363,7 @@ def pointer(obj: Foreign) -> Pointer | None:
         if isinstance(obj, ctypes.Array):
             memory = _ext.hold(obj)
             return Pointer(memory.address, pointee, memory, is_memory=True, struct=is_struct)
-        # Read the address and the kept objects together, after any user code may have run.
+        # First run what may be user code; then read the address and the kept objects together.
         taken = type(obj), _POINTER
         return Pointer(_address(obj), pointee, kept(obj), struct=is_struct, taken=taken)
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):

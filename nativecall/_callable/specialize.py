@@ -149,8 +149,8 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
             "for"
         )
 
-    # The key does not contain the hook: a hook that sets another hook and looks up the same
-    # signature recurses. The id is valid, as the caller holds a reference to the callable.
+    # The key does not contain the hook. So if a hook sets another hook and looks up the same
+    # signature, that is also an error. The id is valid, as the caller holds the callable.
     once(("specialize", id(whole), text), known, answered, again)
 
 
@@ -303,7 +303,7 @@ class OnDemand(Specializer):
 
 
 def specializer(hook: Hook) -> Specializer:
-    """Return a Specializer for one callable, since `OnDemand` stores its own missing signatures."""
+    """Return a Specializer for one callable; each `OnDemand` remembers what it could not make."""
     return OnDemand(hook.target, hook.options) if isinstance(hook, OnDemand) else Specializer(hook)
 
 

@@ -94,8 +94,8 @@ class Declarations:
     rows : dict of str to tuple
         The functions as plain data (grammar.py).
     plain : dict of str to tuple
-        The same dict if no function has a symbol with another name, a position in a header, or a
-        body. Otherwise empty.
+        The same dict, or an empty one if a function has a body, a position in a header, or a
+        symbol with another name.
     variables : mapping of str to CType
     readonly : frozenset of str
         The variables that are `const`.

@@ -3,7 +3,7 @@
 `folders` returns the directories of the include path, the environment and the compiler's command
 line. It adds the directory of a file if a header that this file includes was found elsewhere. If a
 header tests whether a file exists, the result also contains that file or, if it is missing, the
-system's directories. A dangling link is returned itself; such an entry cannot be cached. Two cases
+system's directories. For a dangling link, it contains the link, and the headers are not cached. Two cases
 are not covered: the compiler's own directories that precede the system's, and names that macros
 pass to ``#include`` or ``__has_include``.
 """

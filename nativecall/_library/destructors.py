@@ -98,7 +98,7 @@ def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
 
 
 def _freeing(library: Foreign, free: object) -> Foreign:
-    """Return a function that frees a pointer without marking it."""
+    """Return a function that frees a pointer, but does not mark the object as freed."""
     if not isinstance(free, str):
         return free
     known = library._known.functions

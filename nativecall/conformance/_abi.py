@@ -5,9 +5,9 @@ and registry look-ups come from nativecall's core, through cffi (csrc/core/core.
 tests/core compares the core with readers that were written from docs/abi alone. Those readers, not
 the kit, are the oracle for nativecall's own runtime and callables.
 
-The core trusts memory and builds only valid structures. This module builds other structures from
-docs/abi, which the core would accept silently or refuse to build: a slot-table cell that a hint
-hides, a table without an end, an entry of a later ABI.
+The core trusts memory and builds only valid structures. This module builds structures
+that the core cannot be asked for, as docs/abi describes them: a slot-table cell that a hint hides,
+a table without an end, an entry of a later ABI.
 
 `_apart` loads the core without the package, because the package would bring a runtime.
 """

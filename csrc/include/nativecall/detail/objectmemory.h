@@ -86,7 +86,7 @@ NC_STATIC void nc_memory_give(void *block, size_t size)
 #else
 
 enum {
-    NC_MEMORY_SIZES = 20, /* blocks of fewer size steps are cached */
+    NC_MEMORY_SIZES = 20, /* only blocks below this many size steps are cached */
     NC_MEMORY_MOST = 64   /* blocks of one size */
 };
 
