@@ -126,7 +126,7 @@ class _MethodOf(Generic[_P, _R]):
     def __get__(self, object: object, type: type, /) -> Callable[_P, _R]: ...
 
 class _Method(_MethodOf[..., _Foreign]):
-    # Any other method, or the decorator for a Python function.
+    # Every other method, or the decorator for a Python function.
     def __call__(
         self, function: Callable[Concatenate[_Foreign, _P], _R], /
     ) -> _MethodOf[_P, _R]: ...

@@ -3,9 +3,9 @@
  *
  * A foreign callable holds a callable of one entry: a copy of the entry at that time, which owns
  * the memory and code that the entry uses. The original callable may belong to a subclass whose
- * objects keep other memory alive. Then the foreign callable also refers to the original, and is not
- * cached. Otherwise the original caches one foreign callable of each kind for each entry, and one of
- * SciPy's if it is overloaded. The cache creates no reference cycle.
+ * objects keep other memory alive. Then the foreign callable also refers to the original, and is
+ * not cached. Otherwise the original caches one foreign callable of each kind for each entry, and
+ * one of SciPy's if it is overloaded. The cache creates no reference cycle.
  *
  * Guarantees. A cached foreign callable is returned only while the entries are unchanged, and while
  * it still holds its entry. A cffi pointer that was released no longer holds it. Nor does a ctypes

@@ -139,8 +139,8 @@ static PyMemberDef callbackspec_members[] = {
 };
 
 /* No tp_clear: only `readers` and `keep` can be part of a cycle. If `readers` are, the collector
- * clears the cells of the Python functions among them. `keep` must stay, since C may still read what
- * the sentinel points to. */
+ * clears the cells of the Python functions among them. `keep` must stay, since C may still read
+ * what the sentinel points to. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
     .tp_doc = "What all callbacks of a signature and of the same options share.",

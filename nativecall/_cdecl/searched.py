@@ -3,9 +3,9 @@
 `folders` returns the directories of the include path, the environment and the compiler's command
 line. It adds the directory of a file if a header that this file includes was found elsewhere. If a
 header tests whether a file exists, the result also contains that file or, if it is missing, the
-system's directories. For a dangling link, it contains the link, and the headers are not cached. Two cases
-are not covered: the compiler's own directories that precede the system's, and names that macros
-pass to ``#include`` or ``__has_include``.
+system's directories. For a dangling link, it contains the link, and the headers are not cached.
+Two cases are not covered: the compiler's own directories that precede the system's, and names that
+macros pass to ``#include`` or ``__has_include``.
 """
 
 from __future__ import annotations

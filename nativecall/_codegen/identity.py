@@ -29,8 +29,8 @@ def python() -> tuple[object, ...]:
 
 
 #: Folders that do not affect generated code: commands, conformance checks, headers, and interfaces
-#: to users and other libraries. The key of code that they request contains all that they decide. Scanning
-#: their files would take a tenth of the time to load a large cached library.
+#: to users and other libraries. The key of code that they request contains all that they decide.
+#: Scanning their files would take a tenth of the time to load a large cached library.
 _ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_native_objects"}
 _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 

@@ -198,7 +198,7 @@ def method(
         single string is the signature, for use as a decorator: ``@nc.method("d:&v")``.
     signature : str or Signature, optional
         The signature, with self first. A `self` of type ``"&v"`` or ``"P"`` is the address of the
-        object. Any other pointer, such as ``"&d"`` or ``"&T{d:x:d:y:}"``, is the address of the
+        object. Another pointer, such as ``"&d"`` or ``"&T{d:x:d:y:}"``, is the address of the
         fields that this class declares, laid out as a C struct. Python functions get the object.
     gil, errors : str
         As for `wrap`.

@@ -2,7 +2,7 @@
 
 One to four floating-point members of one type without padding, however nested, form a homogeneous
 aggregate. It takes one vector register per member; if too few are left, the aggregate goes on the
-stack. Any other object of up to 16 bytes takes one or two general registers. The caller copies a
+stack. Another object of up to 16 bytes takes one or two general registers. The caller copies a
 larger object and passes a pointer. An object is never split between registers and stack. Once an
 argument has not fit into the registers of a kind, later arguments do not use registers of that
 kind.

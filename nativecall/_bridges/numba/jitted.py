@@ -134,7 +134,7 @@ def _compile(
 
 
 def _only_raises(obj: NumbaObject, returned: NumbaType) -> bool:
-    """Return whether a jitted function never returns. Any result type matches such a function."""
+    """Return whether a jitted function never returns. Its result type matches all others."""
     if returned != core("types").none:
         return False
     return all([not one.opname.startswith("RETURN_") for one in dis.get_instructions(obj.py_func)])
