@@ -34,10 +34,10 @@ enum {
     NC_STEP_STRUCT,   /* of `memory` bytes, kept valid by the NcPointer at `owner`. If `owner` is 0,
                          `size` is NC_PIECES or NC_WHOLE. If a result has no moves, C writes it to
                          the address at `at`; if it has an `owner`, it contains pointers */
-    NC_STEP_FUNCTION, /* a function that C stores, or another pointer, as for POINTER */
+    NC_STEP_FUNCTION, /* as POINTER, but also takes functions that C stores */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
     NC_STEP_LENGTH,   /* the length of a text, an integer of `size` bytes. The text is argument
-                         `memory`, kept by `owner`; without an owner, out-parameter `memory` */
+                         `memory`, kept by `owner`, or, if `owner` is 0, out-parameter `memory` */
 };
 
 /* How a struct without pointers is passed. */
@@ -86,10 +86,9 @@ typedef struct NcPlan {
  * value at a time.
  *
  * In an argument's step, `at` is an offset in the block or, if the step has moves, in the scratch
- * area. If `owner` is 1, the pointer at `at` points to the value. Letters are as in call plans,
- * except in plain steps. Views are NC_STEP_POINTER, too. The result's step works in the other
- * direction. If the result is returned by reference, `at` is the offset where the caller expects
- * the result's address, or NC_NOWHERE. */
+ * area. If `owner` is 1, the pointer at `at` points to the value. Letters are those of call plans.
+ * Views are NC_STEP_POINTER, too. The result's step works in the other direction. If the result is
+ * returned by reference, `at` is the offset where the caller expects its address, or NC_NOWHERE. */
 enum { NC_SCRATCH_BYTES = 64 };
 #define NC_NOWHERE UINT32_MAX
 

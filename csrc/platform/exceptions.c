@@ -128,8 +128,8 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
         return value;
     }
     Py_XDECREF(value);
-    /* If the call itself also raised, the cause was the sentinel that C got: report that
-     * exception. */
+    /* If the call raised too, the sentinel that C got is the cause: report the call's exception,
+     * and raise the other. */
     if (PyErr_Occurred()) {
         PyErr_WriteUnraisable(NULL);
     }

@@ -355,7 +355,7 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
         memcpy(memory, nc_record_memory(value), (size_t)layout->size);
         return 1;
     }
-    /* Not for unions (all members are at offset 0): a tuple for a union has one item. */
+    /* A union, whose members are all at offset 0, is left to Python: its tuple has one item. */
     if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != layout->count ||
         (layout->step == 0 && layout->count > 1 && layout->members[1].offset == 0)) {
         return 0;
@@ -442,8 +442,8 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
     return 0;
 }
 
-/* Return the index of a member, or -1 if there is none or with an exception. Attributes of the
- * class start with an underscore and take precedence over members. */
+/* Return the index of a member; -1 if there is none, or with an exception on failure. Attributes of
+ * the class start with an underscore and take precedence over members. */
 static Py_ssize_t place_of(const Record *self, PyObject *name)
 {
     for (Py_ssize_t i = 0; i < MOST_NAMED && i < Py_SIZE(self->layout); i++) {

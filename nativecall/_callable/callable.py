@@ -199,7 +199,7 @@ class NativeCallable(_ext.CallableBase):
         ]
 
     def _refuse(self, signature: str | None) -> None:
-        """Raise the error for a missing entry; for None, the error for no entry or several."""
+        """Raise the error for a missing entry; without a signature, for none or several entries."""
         hooked = self._specializer is not None
         if signature is not None:
             raise NoEntryError.missing(signature, self.__name__, self.signatures, hooked)

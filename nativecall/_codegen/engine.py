@@ -256,7 +256,7 @@ def _tried() -> tuple[_Machine | None, str]:
             return None, str(error)  # not remembered: there may be more room next time
         except Unloadable as error:
             outcome = None, str(error)
-    # A thread that could not wait may have finished first.
+    # A thread that must not block may have done the same meanwhile.
     if _outcome is None:
         _outcome = outcome
     return _outcome
@@ -382,7 +382,7 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
     wanted = _digest(machine.hashed, key), name
 
     def make() -> Code:
-        # A thread that could not wait may have finished first.
+        # A thread that must not block may have done the same meanwhile.
         return _codes.share(wanted, _linked(machine, key, module, *wanted))
 
     code: Code = once(wanted, lambda: _codes.find(wanted), make)

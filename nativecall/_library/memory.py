@@ -306,7 +306,7 @@ class StructPointer(_ext.StructPointerBase):
             kept, where = _kept_of(self), (int(_cast(_WORDS, start)) + before, size)
             if held:
                 kept[where] = held
-            elif part.kind in _POINTERS:  # in structs, unset members may still need the old objects
+            elif part.kind in _POINTERS:  # members of a struct may need the old objects
                 kept.pop(where, None)
 
     def __len__(self) -> int:
@@ -467,7 +467,8 @@ def _sized(
     """Return an initialiser with which cffi allocates enough zeros, and a reusable `init`.
 
     The first is the length, or the text, for an array type without a length. For a struct that ends
-    in such an array, it maps the member's name to that. For a type that has a size, it is None.
+    in such an array, it is a dict with that for the member's name. For a type that has a size, it
+    is None.
     `before` is the number of bytes in front of this part.
     """
     if ctype.kind == "array" and ctype.length is None:

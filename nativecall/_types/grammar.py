@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
     Made = TypeVar("Made")
 
-    #: A signature as plain data: its text with field names, the argument names, which arguments are
-    #: read-only, which are text or arrays, and its declaration.
     Names = tuple[str | None, ...]
     Lengths = tuple[int | str | None, ...]
+    #: A signature as plain data: its text with field names, the argument names, which arguments are
+    #: read-only, which are text or arrays, and its declaration.
     Row = tuple[str, Names, tuple[bool, ...], tuple[str, ...], Lengths, str]
 
 SPACE = " \t\n\r\f\v"

@@ -21,7 +21,7 @@ _AROUND = _words(
     "__extension__ register _Noreturn _Alignas alignas __attribute__ __attribute __declspec "
     "__asm__ asm"
 )
-#: Words among these, and types, that are followed by parentheses.
+#: Of these words, and of the names of types, those that parentheses follow.
 _WITH_MORE = _words(
     "_Alignas alignas __attribute__ __attribute __declspec __asm__ asm typeof __typeof__ _Atomic "
     "_BitInt"

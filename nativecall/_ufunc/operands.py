@@ -372,7 +372,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
 
 
 def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core) -> None:
-    """Refuse rows whose length differs from that in the pointer's type, and too few items for C.
+    """Refuse rows of another length than the pointer's type declares, and too few items.
 
     `double r[2][3]` matches ``(2,3)`` or ``(6)``, `double (*r)[3]` matches ``(n,3)``.
     """

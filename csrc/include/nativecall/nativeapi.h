@@ -31,8 +31,8 @@
  * For consumers. nc_nativeapi_find() needs the GIL. It reads the interface of the object's type and
  * caches the interface. As with every entry, you may call the function while the object is alive.
  *
- * Inheritance. A subclass inherits the attribute unless the subclass overrides `__call__`.
- * Otherwise, native code would get a different result than Python. `__nativecall_api__ = None`
+ * Inheritance. A subclass inherits the attribute unless it overrides `__call__`: native code would
+ * call the function of the base class, and Python the override. `__nativecall_api__ = None`
  * removes it.
  *
  * Errors. Any other attribute value raises TypeError. Such a value is a bug in the provider.

@@ -65,9 +65,9 @@
  *     from a native reference. CPython's count is 0 at that point and would fall to 0 again. Hence
  *     ENDING: a nested tp_dealloc returns at once, and a cast marks the object AGAIN. After the
  *     teardown, the outer tp_dealloc keeps an object marked AGAIN alive, without the data it lost.
- *     Otherwise no Python reference exists, because only a cast creates one, and Python's native
- *     reference is released. If __del__ resurrects the object, CPython handles it: ALIVE was never
- *     cleared.
+ *     An object that is not marked AGAIN has no Python reference, because only a cast creates one.
+ *     So Python's native reference is released. If __del__ resurrects the object, CPython handles
+ *     it: ALIVE was never cleared.
  *  6. `cls` and `slots` point to read-only data that outlives the object. Either the class is
  *     immortal (`lasting`: every class that C code asked for), or its objects are created only by
  *     Python and own a reference to their type. While ALIVE is set, that is CPython's reference;
@@ -84,9 +84,9 @@
  *     pointer. The reference to the type is visited only while ALIVE owns the only native reference
  *     (nc_object_traverse). So a class is never collected, nor anything it refers to, while native
  *     code holds one of its objects. Fields are not searched for objects that only they refer to.
- *     The reason is that native code called from Python may write fields meanwhile, without the GIL
- *     and without a reference that it owns. If CPython would traverse the objects without calling
- *     nc_object_traverse (a plain base with __slots__), the class is immortal.
+ *     To search them would be a race: native code that was called from Python may write fields at
+ *     the same time, without the GIL. CPython traverses some objects without nc_object_traverse:
+ *     those of a class with a plain Python base that has __slots__. Such a class is immortal.
  *
  * Lost with the last Python reference: __dict__, __slots__ of class statements and weak references.
  * Weak references die and attributes are lost, even if the object lives on natively. A later cast

@@ -184,7 +184,7 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
         return cases
 
     def chosen(self, result: NumbaType, args: tuple[NumbaType, ...]) -> tuple[int, Row]:
-        """Return the entry that Numba chose when it typed a call, after its index."""
+        """Return the index of the entry that Numba chose when it typed a call, and the entry."""
         for number, row in enumerate(self.rows):
             if row.result == result and row.formals(args) == args:
                 return number, row

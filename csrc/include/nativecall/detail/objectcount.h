@@ -413,7 +413,8 @@ NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
 }
 
 /* The fields of a class whose bases have no fields. Their offset is constant, so access is a plain
- * load. Use it only for objects whose class reaches that class through first bases alone. */
+ * load. Use it only for objects of that class, or of a class that has it as its first base, or as
+ * the first base of its first base, and so on. */
 #define NC_FIRST_FIELDS(object, type)                                                              \
     ((type *)(void *)((char *)(object) -                                                           \
                       ((NC_OBJECT_HEAD + sizeof(type) + NC_ALIGNMENT_OF(type) - 1) &               \

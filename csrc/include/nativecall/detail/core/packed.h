@@ -181,7 +181,7 @@ typedef struct {
     NcPackedFunction function;
 } NcPackedEntry;
 
-/* The counterpart of nc_packed_load: the half with the marks is stored last. */
+/* The counterpart of nc_packed_load: the half with bits 60 to 63, the marks, is stored last. */
 NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
