@@ -193,7 +193,7 @@ class Callback(NativeCallable):
         need = flags & _lib.FLAG_NEEDS_GIL and "O" not in signature.text
         how = {"gil": "need" if need else "take", "errors": errors, "name": self.__name__}
         how |= {"doc": self._doc, "encoding": cif.policies.encoding}
-        return partial(Callback, **how), (signature, function)  # type: ignore[arg-type]  # as given
+        return partial(Callback, **how), (signature, function)  # type: ignore[arg-type]  # a plain dict
 
 
 def _text_of(function: object, attribute: str) -> str | None:

@@ -108,7 +108,7 @@ class _Told:
         # A plain object is never a number, so the procedure is not called.
         try:
             obj(*[object() for _ in self.listed])
-        except Exception as error:  # of the module's own class; the text names the argument
+        except Exception as error:  # each f2py module has its own class
             found = _REFUSED.search(str(error))
             if found is None or found[2] not in _KINDS:
                 return None
@@ -270,7 +270,7 @@ def _is_wrapper(obj: Foreign, address: int) -> bool | None:
     except TypeError as error:
         path = str(error).partition("()")[0].rpartition(" ")[2]
         return False if path.count(".") == 1 else None
-    except Exception:  # of the module's own class
+    except Exception:  # each f2py module has its own class
         return None
     return None
 

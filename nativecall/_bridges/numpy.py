@@ -160,7 +160,7 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
         raise wrong_type("'ufunc'", "a NumPy ufunc", ufunc)
     require("'types'", types, str, "a str, as in ufunc.types")
     made: Foreign = loops.both(found, types)
-    return made  # type: ignore[no-any-return]  # checkers see another class
+    return made  # type: ignore[no-any-return]  # the loops are untyped
 
 
 def from_callable(

@@ -261,7 +261,7 @@ def _restricted(table: Table, only: list[str]) -> Table:
         kind: {name: row for name, row in rows.items() if name in chosen}
         for kind, rows in kinds.items()
     }
-    return {**table, **left}  # type: ignore[typeddict-item]  # a subset of the rows
+    return {**table, **left}  # type: ignore[typeddict-item]  # the same keys, fewer rows
 
 
 def several(

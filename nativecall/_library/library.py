@@ -75,7 +75,7 @@ class Library(Single):
     name: str | None = None
     path: str | None = None
     declarations: Declarations | None = None
-    _known: Declarations = _Undeclared()  # type: ignore[assignment]  # same attributes
+    _known: Declarations = _Undeclared()  # type: ignore[assignment]  # it has the attributes read
     _handle: OpenLibrary | None = None
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
@@ -367,7 +367,7 @@ class Library(Single):
         if self.declarations is None and self._owner._base is None:
             from .._cdecl.spelling import parse
 
-            return parse(given)  # type: ignore[arg-type]  # raises for others
+            return parse(given)  # type: ignore[arg-type]  # parse checks the type
         return self._owner.signature(given)
 
     def _found(self, name: str, version: str | None = None) -> tuple[int, Symbol]:

@@ -36,7 +36,7 @@ def _again(name: str | None, declarations: str | None, options: dict[str, Foreig
 
 def _flags(given: object) -> int:
     try:
-        flags = index(given)  # type: ignore[arg-type]  # the question
+        flags = index(given)  # type: ignore[arg-type]  # refused below if not an int
     except TypeError:
         raise wrong_type("'flags'", "an int", given) from None
     if not 0 <= flags < 1 << 31:
@@ -223,7 +223,7 @@ def load(
     if known is not None and how:
         how.refuse_unknown_arguments(known)
     if lenient:
-        return library  # type: ignore[return-value]  # checkers see another class
+        return library  # type: ignore[return-value]  # the public stub's Library
     if known is not None:
         named = known.functions.keys() - known.inlines
         for symbol in [known.symbols.get(one, one) for one in named]:
@@ -235,4 +235,4 @@ def load(
                 what, use = ("function", f"function({symbol!r})")
             message = f"the declared {what} {symbol!r} is hidden by Library.{symbol}; use {use}"
             warn(message, UserWarning)
-    return library  # type: ignore[return-value]  # checkers see another class
+    return library  # type: ignore[return-value]  # the public stub's Library

@@ -358,11 +358,11 @@ def _problem(option: str, value: object, signature: Signature) -> str:
     """Return why an option for arguments does not fit a function; "" if it does."""
     try:
         if option == "out":
-            resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # was checked
+            resolved(signature, 0, value, by_reference=True)  # type: ignore[arg-type]  # CHECKS ran
         elif value != "call":
             from .._callable.entry import kept_for
 
-            kept_for(signature, value)  # type: ignore[arg-type]  # was checked
+            kept_for(signature, value)  # type: ignore[arg-type]  # CHECKS ran
     except ValueError as error:
         return str(error)
     return ""
@@ -373,7 +373,7 @@ def _arguments(option: str, value: object) -> list[str | int]:
     if option == "out":
         return arguments(value)
     is_other = isinstance(value, (str, int)) and value not in ("call", "library", "process")
-    return [value] if is_other else []  # type: ignore[list-item]  # as checked
+    return [value] if is_other else []  # type: ignore[list-item]  # is_other says so
 
 
 def _has(row: Row, wanted: Iterable[str | int]) -> bool:

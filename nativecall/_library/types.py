@@ -142,7 +142,7 @@ class Owner:
             made = from_ffi(given, self)
             if isinstance(made, Signature):
                 return made
-        return parse(given)  # type: ignore[arg-type]  # raises for others
+        return parse(given)  # type: ignore[arg-type]  # parse checks the type
 
     @property
     def ffi(self) -> FFI:

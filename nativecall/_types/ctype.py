@@ -189,7 +189,7 @@ def intern(
     self = object.__new__(cls)
     attributes |= {"kind": kind, "text": text, "named": named, "depth": depth}
     self._fill(size=size, alignment=alignment, **attributes)
-    return _interned.keep(named, self)  # type: ignore[return-value]  # as above
+    return _interned.keep(named, self)  # type: ignore[return-value]  # made of cls
 
 
 def known(named: str) -> CType | None:

@@ -94,7 +94,7 @@ def check_out(out: object) -> object:
 def arguments(out: object) -> list[str | int]:
     """Return the names and positions of arguments in a result of `check_out`."""
     found: list[str | int] = []
-    for which, how in out:  # type: ignore[attr-defined]  # it was checked
+    for which, how in out:  # type: ignore[attr-defined]  # check_out returned it
         found.append(which)
         if isinstance(how, str) and how != "inout":
             found.append(how)

@@ -410,7 +410,7 @@ def _first_class(
 # -- calls -----------------------------------------------------------------------------------------
 
 
-@lower_builtin(NativeType, types.VarArg(types.Any))  # type: ignore[untyped-decorator]  # as above
+@lower_builtin(NativeType, types.VarArg(types.Any))  # type: ignore[untyped-decorator]  # Numba has no types
 def _call(
     context: NumbaObject, builder: ir.IRBuilder, sig: NumbaObject, args: Sequence[ir.Value]
 ) -> ir.Value:
@@ -421,7 +421,7 @@ def _call(
     return calls.Call(context, builder, row, value.object).write(function, kinds, args[1:])
 
 
-@lower_builtin(operator.is_, NativeType, NativeType)  # type: ignore[untyped-decorator]  # as above
+@lower_builtin(operator.is_, NativeType, NativeType)  # type: ignore[untyped-decorator]  # Numba has no types
 def _is(
     context: NumbaObject, builder: ir.IRBuilder, sig: NumbaObject, args: Sequence[ir.Value]
 ) -> ir.Value:
