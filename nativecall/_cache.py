@@ -30,13 +30,13 @@ import sys
 import time
 from collections import namedtuple
 
-from ._sealed import HEADER, hashed, sealed, unsealed
+from . import _fileheader
+from ._fileheader import HEADER
+from ._fileheader import hashed as hashed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["Cache", "Usage", "directory", "hashed", "sealed", "shared", "unsealed"]
 
 BOUND = 64 << 20  # default maximum total size of a directory's files, in bytes
 _IN_MEMORY = 1024  # maximum number of files kept in memory
@@ -193,7 +193,7 @@ class Cache:
                 whole = os.read(opened, size)
             finally:
                 os.close(opened)
-            read = unsealed(whole)
+            read = _fileheader.read(whole)
         except (OSError, MemoryError):
             return None
         if read is None or read[0] != key:
@@ -215,7 +215,7 @@ class Cache:
             return
         try:
             try:
-                if os.write(made, sealed(key, data) + data) != size:
+                if os.write(made, _fileheader.header(key, data) + data) != size:
                     raise OSError("the directory is full")
             finally:
                 os.close(made)

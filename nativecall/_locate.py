@@ -185,7 +185,7 @@ def _for_linkers(name: str) -> list[str]:
 
 def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
     """Open a shared object from bytes; `library` replaces `NEEDED` among the needed libraries."""
-    from ._sealed import hashed
+    from ._fileheader import hashed
 
     key = hashed(made).digest(), library
     if key in _objects:

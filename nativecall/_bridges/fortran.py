@@ -66,7 +66,7 @@ def _address(obj: Foreign) -> int:
     return address(pointer, None)
 
 
-class _Told:
+class _Docstring:
     """Contents of a function's docstring."""
 
     def __init__(self, obj: Foreign) -> None:
@@ -134,10 +134,10 @@ def reason(obj: Foreign) -> str | None:
         return None
     if not _address(obj):
         return "a fortran object without '_cpointer' is a Fortran module or common block"
-    told = _Told(obj)
+    doc = _Docstring(obj)
     return (
         f"'signature' must be given: f2py does not report the kinds of numbers, only "
-        f"{told.usage!r} ({'; '.join(told.listed)}). Write what is passed, all by reference and "
+        f"{doc.usage!r} ({'; '.join(doc.listed)}). Write what is passed, all by reference and "
         "in the order of the procedure, as in 'v:&d&d'; or, for a function, scalars by value: 'd:d'"
     )
 
@@ -173,11 +173,11 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     name = _named(obj)
     known: Signature | None = foreign.bridge("scipy").of_fortran(obj, name)
     follow = 0
-    if known is None and (count := _Told(obj).texts):
+    if known is None and (count := _Docstring(obj).texts):
         if texts(signature) != count:
             raise SignatureError(
                 f"'signature' is {signature.text!r}, where {texts(signature)} arguments can be "
-                f"texts, but f2py reports {count} in {_Told(obj).usage!r}",
+                f"texts, but f2py reports {count} in {_Docstring(obj).usage!r}",
                 hint="write '&b' for each of these, for their lengths follow, and 'P' for arrays "
                 f"of int8; {_UNCHECKED}",
             )
@@ -264,7 +264,7 @@ def _is_wrapper(obj: Foreign, address: int) -> bool | None:
         return found[1].startswith(_WRAPPER)
     if not str(obj.__name__).startswith(_PLAIN):
         # Arrays of assumed shape also need such a subroutine; `assumed` names their lengths.
-        return None if _Told(obj).assumed else True
+        return None if _Docstring(obj).assumed else True
     try:
         obj(**{"": None})  # no procedure accepts this
     except TypeError as error:
@@ -311,12 +311,12 @@ def _is_like(given: CType, known: CType) -> bool:
 
 def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -> None:
     """Reject a signature that contradicts the docstring."""
-    told = _Told(obj)
+    doc = _Docstring(obj)
     arguments = list(signature.args)
-    returned = told.returned
-    hidden = told.has_hidden
-    said = f"'signature' is {signature.text!r}, but f2py says {told.usage!r}"
-    if told.assumed and is_wrapper is False:
+    returned = doc.returned
+    hidden = doc.has_hidden
+    said = f"'signature' is {signature.text!r}, but f2py says {doc.usage!r}"
+    if doc.assumed and is_wrapper is False:
         raise SignatureError(f"{said}, whose arrays of assumed shape no signature has")
     if signature.result.kind != "void":
         # f2py writes a subroutine for each function by default.
@@ -324,24 +324,24 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
         if not is_function or not _can_be(signature.result, returned[0]):
             raise SignatureError(f"{said}, which returns no such value", hint=_UNCHECKED)
         returned = returned[1:]
-    elif is_wrapper and told.result and "," not in told.result:
+    elif is_wrapper and doc.result and "," not in doc.result:
         arguments, returned = arguments[1:], returned[1:]
-    needed = [*told.listed, *returned, *(() if hidden else told.others)]
-    least = len(needed) + len(told.assumed)
-    most = least + told.texts
+    needed = [*doc.listed, *returned, *(() if hidden else doc.others)]
+    least = len(needed) + len(doc.assumed)
+    most = least + doc.texts
     if len(arguments) < least or (len(arguments) > most and not hidden):
         some = "at least " if hidden else ""
         count = str(least) if least == most or some else f"{least} to {most}"
         raise SignatureError(
             f"{said}, of {some}{count} argument{'' if count == '1' else 's'}", hint=_UNCHECKED
         )
-    kind = told.kind(obj) if len(arguments) == len(told.listed) else None
+    kind = doc.kind(obj) if len(arguments) == len(doc.listed) else None
     if kind is not None:
         index, code = kind
         if arguments[index].text.removeprefix("&") not in (code, "P"):
             raise SignatureError(
-                f"'signature' is {signature.text!r}, but {_name(told.listed[index])!r} of "
-                f"f2py's {told.usage!r} is {code!r}"
+                f"'signature' is {signature.text!r}, but {_name(doc.listed[index])!r} of "
+                f"f2py's {doc.usage!r} is {code!r}"
             )
     missing = _missing(needed, arguments)
     if missing is not None:

@@ -1,6 +1,6 @@
 """Read and write frozen files, which `load` reads instead of headers; packages can ship them.
 
-A frozen file has the format of the cache's files (_sealed.py). Its hash is checked before its
+A frozen file has the format of the cache's files (_fileheader.py). Its hash is checked before its
 content is parsed. Its key names the format of the table and the C ABI. The content is plain data:
 the table of declarations, and the inline functions compiled to a shared object. Every version of
 Python can read it.
@@ -12,9 +12,9 @@ import marshal
 import os
 import sys
 
+from .. import _fileheader
 from .._cdecl.declarations import offered
 from .._errors import LibraryError, require
-from .._sealed import sealed, unsealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def read(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise LibraryError(f"the frozen file {str(given)!r} cannot be read: {reason}") from None
-    found = unsealed(whole)
+    found = _fileheader.read(whole)
     if found is None:
         reason = "it is damaged, or was not made by 'nativecall freeze'"
         raise LibraryError(f"the frozen file {str(given)!r} cannot be used: {reason}")
@@ -127,4 +127,4 @@ def freeze(
     table.pop("places", None)
     content = marshal.dumps((_canonical(table, {}), made), _MARSHAL)
     with open(path, "wb") as file:
-        file.write(sealed(_key(), content) + content)
+        file.write(_fileheader.header(_key(), content) + content)

@@ -26,7 +26,7 @@ LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
     (
         "ground",
-        "_cache _core _errors _ext _hints _lib _fifo _locate _output _sealed _singleflight "
+        "_cache _core _errors _ext _fileheader _hints _lib _fifo _locate _output _singleflight "
         "_version",
     ),
     # C types, signatures, and above them declarations; no native code

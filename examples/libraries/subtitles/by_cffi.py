@@ -34,6 +34,7 @@ def warnings(text):
 
     @ffi.callback("Log")
     def log(level, format, values, data):
+        # The length bounds what is written. A va_list arrives as a pointer.
         ass.vsnprintf(buffer, len(buffer), format, values)
         if level < 4:
             found.append(ffi.string(buffer).decode())

@@ -32,6 +32,7 @@ def warnings(text):
 
     @LOG
     def log(level, format, values, data):
+        # The length bounds what is written. A va_list arrives as a pointer.
         ass.vsnprintf(buffer, len(buffer), format, values)
         if level < 4:
             found.append(buffer.value.decode())

@@ -29,6 +29,7 @@ def warnings(text):
     found, buffer, text = [], bytearray(1000), bytearray(text, "utf-8")
 
     def log(level, format, values, data):
+        # The length bounds what is written. A va_list arrives as a pointer.
         ass.vsnprintf(buffer, len(buffer), format, values)
         if level < 4:
             found.append(nc.string(buffer, "utf-8"))

@@ -23,12 +23,12 @@ def hashed(data: bytes) -> blake2b:
     return blake2b(data, digest_size=32)
 
 
-def sealed(key: bytes, data: bytes) -> bytes:
-    """Return the header of a file. `unsealed` uses the header to detect damage."""
+def header(key: bytes, data: bytes) -> bytes:
+    """Return the header of a file with this content."""
     return _MAGIC + key + len(data).to_bytes(8, "little") + hashed(data).digest()
 
 
-def unsealed(file: bytes) -> tuple[bytes, bytes] | None:
+def read(file: bytes) -> tuple[bytes, bytes] | None:
     """Return the key and the content of a file; None if it is damaged or not one of ours."""
     key, data = file[8:40], file[HEADER:]
-    return (key, data) if file[:HEADER] == sealed(key, data) else None
+    return (key, data) if file[:HEADER] == header(key, data) else None
