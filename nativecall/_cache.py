@@ -31,7 +31,6 @@ import time
 from collections import namedtuple
 
 from . import _fileheader
-from ._fileheader import HEADER
 from ._fileheader import hashed as hashed
 
 TYPE_CHECKING = False
@@ -204,7 +203,7 @@ class Cache:
         return read[1]
 
     def _write(self, key: bytes, data: bytes) -> None:
-        size = HEADER + len(data)
+        size = _fileheader.HEADER + len(data)
         if self.where is None or size > self.bound or self.refusal():
             return
         part = f".{key.hex()}.{os.getpid()}.{next(self._numbers)}{_PARTIAL}"

@@ -103,10 +103,10 @@ typedef struct NcClosurePlan {
 } NcClosurePlan;
 
 /* A conversion: how a C function of one signature calls a function of another. _plan/conversion.py
- * makes it from a plan of _plan/nodes.py. Either call/convert.c executes it without Python, or
- * _codegen/conversioncode.py compiles it. Each op moves or checks one value, or is a step of the
- * call. Offsets count from one of four bases. The value itself, or a pointer to it, is at the
- * offset. */
+ * makes it from a plan of _plan/conversionplan.py. Either call/convert.c executes it without
+ * Python, or _codegen/conversioncode.py compiles it. Each op moves or checks one value, or is a
+ * step of the call. Offsets count from one of four bases. The value itself, or a pointer to it, is
+ * at the offset. */
 enum {
     NC_BASE_FRAME, /* the frame of the outgoing call, as for call plans */
     NC_BASE_BLOCK, /* the block of the incoming call, as for closure plans */

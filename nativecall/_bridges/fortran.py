@@ -21,7 +21,7 @@ import re
 from .. import _lib
 from .._callable.thunk import by_plan
 from .._errors import SignatureError
-from .._plan import nodes
+from .._plan import conversionplan as plans
 from .._types.ctype import SCALARS, VOID, is_native
 from .._types.derived import Array, FunctionPointer, Pointer
 from .._types.derived import pointer as pointer_to
@@ -212,7 +212,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
     return Function(made.address(), signature, Passing(obj, made), name)
 
 
-def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -> nodes.Plan:
+def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -> plans.Plan:
     """Return the call plan of a procedure with by-reference arguments.
 
     `values` marks the arguments that the caller passes by value. With `written`, the procedure
@@ -222,21 +222,21 @@ def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -
         pointer_to(one) if by_value else one
         for one, by_value in zip(signature.args, values, strict=True)
     ]
-    given = [nodes.Argument(index, one) for index, one in enumerate(signature.args)]
-    arguments: list[nodes.Node] = [
-        nodes.Memory((one,), one.type) if by_value else one
+    given = [plans.Argument(index, one) for index, one in enumerate(signature.args)]
+    arguments: list[plans.Node] = [
+        plans.Memory((one,), one.type) if by_value else one
         for one, by_value in zip(given, values, strict=True)
     ]
     result = signature.result
-    answer: nodes.Node | None = nodes.Result(result) if result.kind != "void" else None
+    answer: plans.Node | None = plans.Result(result) if result.kind != "void" else None
     if written:
         # A slot for the widest number: a result wider than declared must not overflow it.
-        arguments.insert(0, nodes.OutSlot(SCALARS["Zg"]))
+        arguments.insert(0, plans.OutSlot(SCALARS["Zg"]))
         args.insert(0, pointer_to(result))
-        result, answer = VOID, nodes.OutValue(result)
+        result, answer = VOID, plans.OutValue(result)
     none = CONVENTIONS["none"]
     inner = Signature(result, args)
-    return nodes.Plan(signature, inner, tuple(arguments), answer, none, none, 0)
+    return plans.Plan(signature, inner, tuple(arguments), answer, none, none, 0)
 
 
 def _not_made(reason: str) -> SignatureError:

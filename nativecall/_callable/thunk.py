@@ -29,7 +29,7 @@ from .._codegen.conversions import thunk
 from .._errors import NoEntryError, SignatureError
 from .._plan import messages, rules
 from .._plan.conversion import conversion
-from .._plan.nodes import HEADER, Bound, Plan
+from .._plan.conversionplan import HEADER, Bound, Plan
 from .._plan.rules import losses
 from .._types.ctype import Scalar
 from .._types.derived import FunctionPointer

@@ -14,7 +14,8 @@ from collections import namedtuple
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._values import callinterface, storage
 from .._values.failure import CONVENTIONS
-from . import callplan, nodes, steps
+from . import callplan, steps
+from . import conversionplan as plans
 from .abi import Call, Passing
 from .steps import NOWHERE
 
@@ -185,7 +186,7 @@ class Conversion(
         )
 
 
-def conversion(plan: nodes.Plan) -> Conversion:
+def conversion(plan: plans.Plan) -> Conversion:
     """Return the conversion of a plan.
 
     Raises
@@ -194,13 +195,13 @@ def conversion(plan: nodes.Plan) -> Conversion:
         For types that this platform's ABI file does not describe, and for values too large for the
         stack.
     """
-    more = [nodes.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
+    more = [plans.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
     fixed = len(plan.inner.args) if plan.inner.variadic else None
     writer = _Writer(outer, steps.place(plan.inner, fixed, more), fixed)
     for index, step in plan.checks:
         writer.check(index, step, plan.steps[step])
-    writer.arguments(plan.arguments, isinstance(plan.result, nodes.Result))
+    writer.arguments(plan.arguments, isinstance(plan.result, plans.Result))
     before, after = plan.before, plan.after
     writer.perform(NO_ERRNO, before.shown_by == "errno" != after.shown_by)
     writer.perform(TAKE_GIL, plan.takes_gil)
@@ -215,7 +216,7 @@ def conversion(plan: nodes.Plan) -> Conversion:
     stores = [(index, writer.ready(node), node) for index, node in plan.stores]
     given = None if plan.result is None else writer.ready(plan.result)
     for index, at, node in stores:
-        writer.store(index, at, nodes.type_of(node).size)
+        writer.store(index, at, plans.type_of(node).size)
     if given is not None:
         writer.give(given)
     # Clear errno, which the call may have set and the caller would misread.
@@ -332,23 +333,23 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
     block = [Passing(VOIDPTR, "value", (), (index * _WORD,)) for index in range(words)]
     inner = steps.place(plan.signature)
     writer = _Writer(Call(Passing(VOID, "void"), block, 0, 0), inner)
-    given = [nodes.Argument(index, VOIDPTR) for index in range(words)]
-    arguments: list[nodes.Node] = []
+    given = [plans.Argument(index, VOIDPTR) for index in range(words)]
+    arguments: list[plans.Node] = []
     arrays, lengths, axes = [], [], b""
     outputs: list[tuple[int, At, int]] = []  # with initial values
     for (how, number, before), ctype in zip(plan.arguments, plan.signature.args, strict=True):
         if how == "error":
-            arguments.append(nodes.ErrorOut(scalar("i")))
+            arguments.append(plans.ErrorOut(scalar("i")))
             continue
         if how == "length":
-            length = nodes.Argument(operands + number, scalar("q"))
-            arguments.append(nodes.Convert(length, ctype, -1))
+            length = plans.Argument(operands + number, scalar("q"))
+            arguments.append(plans.Convert(length, ctype, -1))
             lengths.append(_LENGTH.pack(number, callinterface.letter(ctype).encode()))
             continue
         item, row = plan.operands[number], core[number]
-        element = nodes.Load(given[number], 0, item)
+        element = plans.Load(given[number], 0, item)
         if how in ("value", "reference"):
-            arguments.append(element if how == "value" else nodes.Memory((element,), item))
+            arguments.append(element if how == "value" else plans.Memory((element,), item))
             continue
         first = plan.steps_of(number)
         if row:
@@ -367,7 +368,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
             lengths_of = [given[operands + one] for one in row]
             steps_of = given[dimensions + first : dimensions + first + len(row)]
             words_of = given[number], *lengths_of, *steps_of
-            arguments.append(nodes.Memory(words_of, VOIDPTR))
+            arguments.append(plans.Memory(words_of, VOIDPTR))
         else:
             arguments.append(given[number])
     writer.arguments(arguments)
@@ -438,7 +439,7 @@ class _Writer:
             ctype = scalar("Q")
         self.ops.append(Op(code, at, size=number, types=(ctype, VOID), step=step))
 
-    def check(self, index: int, number: int, step: nodes.Step) -> None:
+    def check(self, index: int, number: int, step: plans.Step) -> None:
         """Fail with step `number` if a wanted argument is NULL, or not the required count."""
         code = OTHER if step.kind == "null" else EQUAL
         self.compare(code, self.taken(index), step.count, step.source, number)
@@ -459,21 +460,21 @@ class _Writer:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def located(self, node: nodes.Node) -> At | None:
+    def located(self, node: plans.Node) -> At | None:
         """Return the place of a value that exists already; None if it must be computed."""
         match node:
-            case nodes.Argument(index, _):
+            case plans.Argument(index, _):
                 return self.taken(index)
-            case nodes.Load(pointer, offset, _):
+            case plans.Load(pointer, offset, _):
                 at = self.taken(pointer.index)
                 return At(at.base | POINTER, at.at, offset)
-            case nodes.Bound(offset, _):
+            case plans.Bound(offset, _):
                 return At(BOUND, offset)
-            case nodes.Constant(number, ctype):
+            case plans.Constant(number, ctype):
                 return self.constant(number.to_bytes(ctype.size, sys.byteorder, signed=number < 0))
-            case nodes.OutValue(_):
+            case plans.OutValue(_):
                 return At(FRAME, self.room)
-            case nodes.Result(_):
+            case plans.Result(_):
                 return self.answer
         return None
 
@@ -503,30 +504,30 @@ class _Writer:
         for offset, place, size in passing.moves:
             self.op(COPY, at._replace(at=at.at + offset), At(base, place), size)
 
-    def ready(self, node: nodes.Node) -> At:
+    def ready(self, node: plans.Node) -> At:
         """Return the place of a value, computing it if necessary."""
         at = self.located(node)
         if at is None:
-            at = At(FRAME, self.reserve(nodes.type_of(node).size))
+            at = At(FRAME, self.reserve(plans.type_of(node).size))
             self.write(node, at)
         return at
 
-    def write(self, node: nodes.Node, to: At, *, wide: bool = False) -> None:
+    def write(self, node: plans.Node, to: At, *, wide: bool = False) -> None:
         """Write a value to a place; if `wide`, extend integers to a whole word."""
         match node:
-            case nodes.Memory(values, item):
+            case plans.Memory(values, item):
                 at = self.reserve(len(values) * item.size)
                 for index, one in enumerate(values):
                     self.write(one, At(FRAME, at + index * item.size))
                 self.op(ADDRESS, At(FRAME, at), to)
-            case nodes.OutSlot(ctype):
+            case plans.OutSlot(ctype):
                 self.room = self.cleared(ctype, to)
-            case nodes.ErrorOut(ctype):
+            case plans.ErrorOut(ctype):
                 self.told = self.cleared(ctype, to)
-            case nodes.Convert():
+            case plans.Convert():
                 self.convert(node, to, wide=wide)
             case _:
-                self.move(self.ready(node), to, nodes.type_of(node), wide=wide)
+                self.move(self.ready(node), to, plans.type_of(node), wide=wide)
 
     def cleared(self, ctype: CType, to: At) -> int:
         at = self.reserve(ctype.size)
@@ -552,9 +553,9 @@ class _Writer:
         code = TRUTH if is_truth else code
         self.ops.append(Op(code, at, to, least.size, width, (source, target)))
 
-    def convert(self, node: nodes.Convert, to: At, *, wide: bool) -> None:
+    def convert(self, node: plans.Convert, to: At, *, wide: bool) -> None:
         """Convert a number."""
-        source, target = nodes.type_of(node.value), node.type
+        source, target = plans.type_of(node.value), node.type
         at = self.ready(node.value)
         width = _WORD if wide else target.size
         if node.step < 0 and source.kind in ("int", "bool") and target.kind == "int":
@@ -567,7 +568,7 @@ class _Writer:
 
     # -- the call --------------------------------------------------------------------------------
 
-    def arguments(self, arguments: Sequence[nodes.Node], passes: bool = False) -> None:
+    def arguments(self, arguments: Sequence[plans.Node], passes: bool = False) -> None:
         """Write all arguments of the function to their places.
 
         If `passes`, a result returned by reference is written directly to the caller's memory.
@@ -600,7 +601,7 @@ class _Writer:
         to = self.taken(index)
         self.op(COPY, at, to._replace(base=to.base | POINTER), size)
 
-    def argument(self, node: nodes.Node, passing: Passing) -> None:
+    def argument(self, node: plans.Node, passing: Passing) -> None:
         """Write one argument of the function."""
         places = [At(FRAME, place) for place in passing.places]
         if passing.how in ("value", "stack") and len(places) == 1:

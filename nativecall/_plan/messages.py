@@ -12,7 +12,7 @@ import math
 from .._cdecl.spelling import both, words
 from .._types.ctype import CType, integer_range, part_of
 from .._types.derived import Pointer
-from .nodes import Plan
+from .conversionplan import Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

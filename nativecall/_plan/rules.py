@@ -1,9 +1,9 @@
 """Rules for converting one C signature to another.
 
 Callers call by the *wanted* signature; the function has its *own*. `convert` plans the conversion
-between the two. `bind` plans a function with some arguments fixed. nodes.py defines plans. A
-`Draft` collects the steps and checks of one attempt. A rule that does not fit raises `Refused`, and
-the next rule starts with a new draft.
+between the two. `bind` plans a function with some arguments fixed. conversionplan.py defines plans.
+A `Draft` collects the steps and checks of one attempt. A rule that does not fit raises `Refused`,
+and the next rule starts with a new draft.
 
 `convert` tries these choices in order and uses the first that fits.
 
@@ -78,8 +78,7 @@ from .._types.ctype import VOIDPTR, CType, Scalar, integer_range, promoted, scal
 from .._types.derived import Pointer, Struct, View, object_offsets
 from .._types.signature import Signature
 from .._values.failure import CONVENTIONS, Convention, convention
-from .messages import advice, counted, given_text, no_way, own_text
-from .nodes import (
+from .conversionplan import (
     HEADER,
     Argument,
     Bound,
@@ -96,6 +95,7 @@ from .nodes import (
     Step,
     type_of,
 )
+from .messages import advice, counted, given_text, no_way, own_text
 
 POINTERS = ("voidptr", "pointer")
 _KEPT = _lib.FLAG_NEEDS_GIL | _lib.FLAG_TAKES_GIL | _lib.FLAG_RELEASE_GIL | _lib.FLAG_ERRNO

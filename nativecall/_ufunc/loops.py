@@ -26,7 +26,7 @@ from .._callable.callable import NativeCallable, plain
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._fifo import Fifo
-from .._plan import nodes
+from .._plan import conversionplan as plans
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._types.derived import pointer
 from .._types.signature import Signature
@@ -276,8 +276,8 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
             callinterface.of(signature, 0, DEFAULT if operands is None else loop.policies),
             0,
             1024,
-            nodes.HEADER + 2 * _WORD,
-            ((3, nodes.HEADER + _WORD), (4, nodes.HEADER)),
+            plans.HEADER + 2 * _WORD,
+            ((3, plans.HEADER + _WORD), (4, plans.HEADER)),
             _Helper(operands, signature),
             code,
             lasts,
@@ -290,25 +290,25 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
     return _ext.make_thunk(whole, spec, values)
 
 
-def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> nodes.Plan:
+def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> plans.Plan:
     """Plan the call of a loop: for one element of `operands`, or for the whole loop if None."""
     whole = parse(_WHOLE)
-    given = [nodes.Argument(index, arg) for index, arg in enumerate(signature.args)]
-    arguments: list[nodes.Node] = [*given]
-    result: nodes.Node | None = None
+    given = [plans.Argument(index, arg) for index, arg in enumerate(signature.args)]
+    arguments: list[plans.Node] = [*given]
+    result: plans.Node | None = None
     if operands is not None:
         # Pass the strides of contiguous arrays, for which loops have fast paths.
-        at: list[nodes.Node] = [nodes.Memory((one,), one.type) for one in given[:inputs]]
+        at: list[plans.Node] = [plans.Memory((one,), one.type) for one in given[:inputs]]
         at += given[inputs:]
         if signature.result.kind != "void":
-            at.append(nodes.OutSlot(signature.result))
-            result = nodes.OutValue(signature.result)
-        steps = tuple([nodes.Constant(one.size, _LENGTH) for one in operands])
-        count = nodes.Memory((nodes.Constant(1, _LENGTH),), _LENGTH)
-        arguments = [nodes.Memory(tuple(at), VOIDPTR), count, nodes.Memory(steps, _LENGTH)]
-    arguments.append(nodes.Bound(nodes.HEADER + _WORD, whole.args[3]))
+            at.append(plans.OutSlot(signature.result))
+            result = plans.OutValue(signature.result)
+        steps = tuple([plans.Constant(one.size, _LENGTH) for one in operands])
+        count = plans.Memory((plans.Constant(1, _LENGTH),), _LENGTH)
+        arguments = [plans.Memory(tuple(at), VOIDPTR), count, plans.Memory(steps, _LENGTH)]
+    arguments.append(plans.Bound(plans.HEADER + _WORD, whole.args[3]))
     none = CONVENTIONS["none"]
-    return nodes.Plan(signature, whole, tuple(arguments), result, none, none, 0, settles=True)
+    return plans.Plan(signature, whole, tuple(arguments), result, none, none, 0, settles=True)
 
 
 class _Helper(namedtuple("_Helper", ["operands", "signature"])):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from nativecall import _cache as cache
+from nativecall import _fileheader
 from nativecall._cache import Cache
 from nativecall._cli import main
 
@@ -122,7 +123,7 @@ def test_memory_is_bounded_and_keeps_what_is_used():
     assert kept.get(key("large")) is None
 
 
-HEADER = cache.HEADER
+HEADER = _fileheader.HEADER
 DAMAGE = {
     "empty": lambda good: b"",
     "half a header": lambda good: good[: HEADER // 2],

@@ -10,7 +10,7 @@ import nativecall as nc
 from nativecall import _lib
 from nativecall._cdecl.spelling import both, parse, parse_type
 from nativecall._plan import messages, rules
-from nativecall._plan.nodes import (
+from nativecall._plan.conversionplan import (
     Argument,
     Bound,
     Constant,

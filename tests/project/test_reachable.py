@@ -367,7 +367,7 @@ KNOWN = {
         "_native_objects.leaks",
         "_native_objects.root",
     ),
-    *("_plan.nodes", "_types.ctype", "_types.derived", "_types.signature"),
+    *("_plan.conversionplan", "_types.ctype", "_types.derived", "_types.signature"),
     *("_values.callinterface", "_values.storage"),
 }
 REFUSING = [name for name in MODULES if name.partition(".")[2] in KNOWN]
