@@ -1,4 +1,5 @@
-# The module of the core that handles Python objects (csrc/module.c); _lib.py loads it.
+# Stub of `_ext`, the module of the compiled core that handles Python objects (csrc/module.c).
+# _lib.py loads it.
 import builtins
 from collections.abc import Callable, Iterator
 from typing import (
@@ -27,18 +28,18 @@ from ._values.storage import About
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _Object = TypeVar("_Object", bound=NativeObject)
 
-#: For type checkers only: an object of another library, or one whose type is not known statically.
+#: For type checkers only: an object of another library, or of a type that is unknown statically.
 Foreign: TypeAlias = Any
 #: Like `Foreign`, for cffi's memory and types.
 FFIData: TypeAlias = Foreign
 FFIType: TypeAlias = Foreign
-#: Like `Foreign`, for native callables. Modules that NativeCallable's module imports use it.
+#: An alias of `NativeCallable`, for modules that its own module imports.
 Native: TypeAlias = NativeCallable
 
 abi_version: int
-#: The flags of entries, and the mask of the error convention.
+#: Flags of entries by name, and the mask for their error convention (``"errors_mask"``).
 flags: dict[str, int]
-#: Overload costs of an argument: exact, wider, an object, narrower, refused.
+#: Costs of an argument in overload resolution: exact, wider, object, narrower, refused.
 costs: tuple[int, int, int, int, int]
 #: The flags of each error convention, by name.
 error_conventions: dict[str, int]
@@ -64,7 +65,7 @@ class Field:
     size: int
     atomic: bool
     def __new__(cls, *parts: Foreign) -> Self: ...
-    # The next methods exist only for atomic fields.
+    # Only atomic fields have these methods.
     def add(self, object: NativeObject, number: int, /) -> int: ...
     def exchange(self, object: NativeObject, value: Foreign, /) -> Foreign: ...
     def compare_exchange(
@@ -281,7 +282,7 @@ def export(obj: object, /) -> tuple[Pin, str, str, int, tuple[int, ...], tuple[i
 def check_unmoved(pins: list[object], name: str, /) -> None: ...
 def settle(pins: list[object], raised: BaseException | None, /) -> None: ...
 
-#: For each cffi type from which `string_at` reads text, the pointer type to convert it to.
+#: The cffi types from which `string_at` reads text: pointer type to convert to, character size.
 texts: dict[Foreign, tuple[Foreign, int]]
 
 def library_keeps(owner: object, /) -> bool: ...

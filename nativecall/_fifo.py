@@ -1,4 +1,4 @@
-"""Caches in memory: two bounded ones, and a weak-value dict.
+"""In-memory caches: two bounded dicts and a weak-value dict.
 
 Guarantee: any thread may use a cache at any time. Threads that store at the same moment may each
 exceed the bound by one item.
@@ -62,7 +62,7 @@ class Shared(dict["Key", "ref[Value]"]):
         """Store `made` unless the key already has a value; return the value now stored."""
 
         def forget(dead: ref[Value]) -> None:
-            # If two threads do this at once, one of them finds nothing.
+            # Another thread may remove the item between these two steps.
             if self.get(key) is dead:
                 self.pop(key, None)
 

@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import blake2b
 else:
-    # hashlib is not imported, because it loads OpenSSL, which takes longer than the hashing.
-    # Without OpenSSL, BLAKE2 is five times as fast as SHA-256.
+    # Do not import hashlib: it loads OpenSSL, which takes longer than the hashing. Without OpenSSL,
+    # BLAKE2 is five times as fast as SHA-256.
     try:
         from _blake2 import blake2b
     except ImportError:
@@ -19,7 +19,7 @@ HEADER = 8 + 32 + 8 + 32  # bytes
 
 
 def hashed(data: bytes) -> blake2b:
-    """Return the 32-byte hash of some bytes, for keys and contents."""
+    """Return a 32-byte BLAKE2b hash object, for keys and contents."""
     return blake2b(data, digest_size=32)
 
 

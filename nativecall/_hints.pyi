@@ -1,5 +1,5 @@
 # Argument types of native functions, for type checkers only. The stubs that `nativecall stubs`
-# writes import these names. No such module exists at run time.
+# writes import these names. This module does not exist at run time.
 from _ctypes import CFuncPtr, _CArgObject
 from collections.abc import Callable
 from typing import Any, Protocol, SupportsComplex, SupportsFloat, SupportsIndex, TypeAlias
@@ -33,7 +33,7 @@ Real: TypeAlias = SupportsFloat | SupportsIndex
 Complex: TypeAlias = SupportsComplex | SupportsFloat | SupportsIndex
 #: An integer or a bool: anything with ``__index__``.
 Integer: TypeAlias = SupportsIndex
-#: An array, for views.
+#: Arguments for array views.
 Array: TypeAlias = Buffer | _ArrowArray | _DLPack | _ArrayInterface | _Column | None
 #: Arguments that convert to a pointer.
 Pointer: TypeAlias = Array | _CffiData | _CArgObject | CFuncPtr
@@ -41,7 +41,7 @@ Pointer: TypeAlias = Array | _CffiData | _CArgObject | CFuncPtr
 Text: TypeAlias = Pointer
 #: Arguments for ``const char *`` text with an encoding.
 Encoded: TypeAlias = str | Pointer
-#: A Python function, or a native or foreign callable with a C function.
+#: Arguments for function pointers: a Python function, or a native or foreign callable.
 Function: TypeAlias = Callable[..., Any] | _CffiData | tuple[Any, ...] | None
 #: A pointer or text returned by C; None for NULL.
 FromC: TypeAlias = Any

@@ -12,7 +12,7 @@ One shared object holds two modules:
 import os
 import sys
 
-# These names are not taken from importlib.machinery, because that imports more modules.
+# Do not import importlib.machinery: it imports more modules.
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import ExtensionFileLoader
 
@@ -95,7 +95,7 @@ ERRORS_MASK: int = _ext.flags["errors_mask"]
 # The flags of each error convention, by name; _values/failure.py defines the conventions.
 ERRORS: dict[str, int] = _ext.error_conventions
 
-_TEXT = 4096  # bytes for a path or a loader's message
+_TEXT = 4096  # bytes for a path or a symbol's name
 
 
 def interned(address: int) -> bytes | None:

@@ -1,7 +1,7 @@
 """Destructors: the options `free=` and `close=` of a library.
 
-The options become checks of results (_values/handles.py), which call the library's functions that
-free pointers and close handles.
+`take` replaces them by a `Handled` check (_values/handles.py), which names the functions that free
+pointers or close handles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _POINTERS = ("pointer", "voidptr")
 def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, object]) -> set[str]:
     """Replace the options `free` and `close` in `how` by a check of the function's results.
 
-    Return the names of the functions that are new destructors of the library.
+    Return the names that this call added to the library's destructors.
     """
     functions = library._known.functions
     free, close = how.pop("free", None), how.pop("close", None)
@@ -93,7 +93,7 @@ def _closer(library: Foreign, close: object) -> tuple[str, Foreign] | None:
             try:
                 return name, _freeing(library, name)
             except SymbolError:
-                continue  # a call of the function raises the error
+                continue  # calling that function raises the error
     return None
 
 

@@ -1,7 +1,7 @@
 """`lib.ffi`: a cffi FFI that knows the types of a library.
 
-It parses the names of types with the library's declarations. It also accepts objects that stand for
-cffi objects (csrc/values/structpointer.h). Otherwise it behaves as in cffi.
+It parses the names of types with the library's declarations. It also accepts wrappers of cffi
+objects (csrc/values/structpointer.h). Otherwise it behaves like `cffi.FFI`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @cache
 def ffi_class() -> type[FFI]:
-    """Return the class of `Library.ffi`; it is created on first use, since that imports cffi."""
+    """Return the class of `Library.ffi`; create it on first use, since this imports cffi."""
     from cffi import FFI
 
     class LibraryFFI(FFI):  # type: ignore[misc]  # cffi has no types
-        """A `cffi.FFI` that knows the types of a library, and those that its `cdef` declares."""
+        """A `cffi.FFI` with the types of a library and the types that its own `cdef` declares."""
 
         def __init__(self, owner: Owner) -> None:
             super().__init__()
@@ -58,7 +58,7 @@ def ffi_class() -> type[FFI]:
     return LibraryFFI
 
 
-#: Methods that take cffi objects.
+#: Methods that take cffi objects, and here also wrappers of them.
 _TAKING = (
     *("addressof", "cast", "from_handle", "gc", "memmove", "new", "release"),
     *("sizeof", "string", "typeof", "unpack"),
@@ -66,7 +66,7 @@ _TAKING = (
 
 
 def _bare(value: Foreign) -> Foreign:
-    """Replace stand-ins in an argument by cffi objects; an initialiser may contain several."""
+    """Replace wrappers in an argument by their cffi objects; an initialiser may contain several."""
     if type(value) in (list, tuple):
         return [*map(_bare, value)]
     if type(value) is dict:

@@ -1,4 +1,4 @@
-"""Read and write frozen files, which `load` reads instead of headers; packages can ship them.
+"""Read and write frozen files. `load` reads them instead of headers, and packages can ship them.
 
 A frozen file has the format of the cache's files (_fileheader.py). Its hash is checked before its
 content is parsed. Its key names the format of the table and the C ABI. The content is plain data:
@@ -76,7 +76,7 @@ def read(
             "freeze the header here"
         )
     table, compiled = marshal.loads(content)
-    # The part of the file before the content contains the content's hash.
+    # The file's header identifies the declarations, because it contains the content's hash.
     made = offered(table, whole[: -len(content)], only, skip)
     made.compiled = compiled
     return made
@@ -90,8 +90,8 @@ def _spelled(key: bytes) -> str:
 def _canonical(value: Foreign, known: dict[str, Foreign]) -> Foreign:
     """Return an equal value in which equal parts are the same object. `known` records the objects.
 
-    `marshal` writes references for shared objects. Without this, equal tables could produce
-    different bytes.
+    `marshal` writes references for shared objects. Without this function, equal tables could
+    produce different bytes.
     """
     if isinstance(value, dict):
         return {_canonical(key, known): _canonical(each, known) for key, each in value.items()}

@@ -1,8 +1,8 @@
 """Inline functions of headers: compile them with a C compiler, and look them up in the result.
 
 All inline functions of a library's headers are compiled together, since they may share static
-variables, and one compiler run suffices for most headers. If the compiler fails, the list is halved
-until the functions that fail are found; the others are compiled without them.
+variables. For most headers, one compiler run suffices. If the compiler fails, the list is halved
+until the functions that fail are found. The other functions are compiled without them.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ def _together(
     try:
         return _made(declarations, names, path)
     except SignatureError:
-        # Unless this is the first request, all functions that compile are open already.
+        # After the first request, only `name` is new: all other functions that compile are open.
         without = _refused(names, declarations, path) if is_first else {name: ""}
         if name in without:
-            return _made(declarations, [name], path)  # raises the reason
+            return _made(declarations, [name], path)  # raises an error with the reason
         return _made(declarations, [one for one in names if one not in without], path)
 
 
 def refused(
     declarations: Declarations, handle: OpenLibrary | None, path: str | None
 ) -> dict[str, str]:
-    """Return why some inline functions of the headers are unavailable, by name."""
+    """Return the reasons why inline functions of the headers are unavailable, by name."""
     return _refused(_lacking(declarations, handle), declarations, path)
 
 
@@ -86,7 +86,7 @@ def compiled(
 
 
 def _lacking(declarations: Declarations, handle: OpenLibrary | None) -> list[str]:
-    """Return the inline functions missing from the library itself, if the headers are known."""
+    """Return the inline functions that the library does not export; [] without known headers."""
     names = [] if declarations.wanted is None else several(declarations)
     return [name for name in names if handle is None or not _lib.library_symbol(handle, name)]
 
@@ -113,7 +113,7 @@ def several(declarations: Declarations) -> list[str]:
 
 
 def _made(declarations: Declarations, names: Sequence[str], path: str | None) -> OpenLibrary:
-    """Return inline functions in a shared object; raise SignatureError if one is unavailable."""
+    """Compile inline functions and open the result; raise SignatureError if one is unavailable."""
     made = _object(declarations, names, path)
     try:
         return open_bytes(made, path)
@@ -206,7 +206,7 @@ def _compile(
         linked = [] if library is None else [library]
         if sys.platform == "linux" and library is not None:
             os.symlink(library, os.path.join(folder, NEEDED))
-            # `library` may not define a symbol itself but depend on another library that does.
+            # A symbol may be defined by another library that `library` depends on.
             linked = [f"-L{folder}", "-Wl,--no-as-needed,-rpath,$ORIGIN", f"-l:{NEEDED}"]
         given = [*command, "-shared", "-fPIC", "-O2", "-w", *options(wanted)]
         done = call([*given, "-x", "c", "-", "-x", "none", *linked, "-o", out], "".join(lines))

@@ -39,7 +39,7 @@ _NOTHING_SAID = LibraryOptions()
 
 
 class _Undeclared:
-    """Takes the place of declarations in a library without any."""
+    """Stands in for the declarations of a library that has none."""
 
     functions = constants = variables = pointers = rows = symbols = places = skipped = NOTHING
     inlines = readonly = frozenset[str]()
@@ -71,11 +71,11 @@ class Library(Single):
     """
 
     __module__ = "nativecall"
-    # For uninitialised instances.
+    # Defaults for uninitialised instances.
     name: str | None = None
     path: str | None = None
     declarations: Declarations | None = None
-    _known: Declarations = _Undeclared()  # type: ignore[assignment]  # it has the attributes read
+    _known: Declarations = _Undeclared()  # type: ignore[assignment]  # has all attributes used
     _handle: OpenLibrary | None = None
     _given: tuple[object, ...] = ()
     _inlines: OpenLibrary | None = None
@@ -84,8 +84,8 @@ class Library(Single):
     _options: LibraryOptions = _NOTHING_SAID
     _ending: set[str] = set()  # functions that free or close what other functions return
     _undeclared = False  # whether no function is known
-    #: Rows of the functions without options. `_cifs` has call interfaces; its keys are rows without
-    #: the declaration.
+    #: Rows of the functions that have no options. `_cifs` caches call interfaces; a key is a row
+    #: without its last item, the declaration.
     _plain: dict[str, Row] = {}
     _cifs: dict[tuple[object, ...], CallInterface] = {}
 
@@ -225,7 +225,7 @@ class Library(Single):
             from .destructors import take
 
             for one in take(self, symbol, signature, how):
-                # Drop cached callables, since they do not mark their argument.
+                # Drop the new destructor's cached callable: it does not mark its argument.
                 self.__dict__.pop(one, None)
                 self.__dict__["_hidden"].pop(one, None)
         if not how:
@@ -258,9 +258,9 @@ class Library(Single):
         Parameters
         ----------
         path : str or path
-            The file has declarations, layouts, constants and compiled inline functions. Loading it
-            needs no header, no compiler, no cache and no LLVM. The file is specific to the
-            processor, system and C library. It does not contain options of `load`.
+            The file contains declarations, layouts, constants and compiled inline functions.
+            Loading it needs no header, no compiler, no cache and no LLVM. The file is specific to
+            the processor, system and C library. It does not contain options of `load`.
 
         Raises
         ------
@@ -482,7 +482,7 @@ class Library(Single):
 
     @property
     def skipped(self) -> dict[str, str]:
-        """Declarations that cannot be used: reasons by name.
+        """The declarations that cannot be used, as a dict from names to reasons.
 
         Accessing such a name raises a `SymbolError` with the reason. Reading this attribute
         compiles inline functions to find the reasons.
@@ -495,7 +495,7 @@ class Library(Single):
         return {**self._known.skipped, **(self._not_inlined or {})}
 
     def _raise_refused(self, name: str) -> None:
-        """Raise the reason why a declaration is unavailable."""
+        """Raise a SymbolError with the reason if a declaration was skipped."""
         declarations = self._known
         if name in declarations.skipped:
             reason = declarations.skipped[name]

@@ -1,6 +1,6 @@
 """Implement `load`, which opens a shared library by name or path.
 
-If you pass C declarations or headers, they determine its functions and how these are called.
+If you pass C declarations or headers, the functions in them become attributes of the library.
 """
 
 from __future__ import annotations
@@ -97,11 +97,10 @@ def load(
         several of these. A `str` is a path if it begins with ``.`` or ``/``. Declarations of
         included headers count, too. Functions and variables are looked up on first use.
         Headers are read through the C compiler's preprocessor (``$CC``, otherwise cc, gcc or
-        clang). The result is cached until one of the files changes. It also becomes invalid
-        if a directory changes that is searched before a header is found. A header that changed
-        during the read is not cached. Two changes are not detected: a new header in one of the
-        compiler's own directories, and a new header in a directory that is searched only for a name
-        from a macro.
+        clang). The result is cached until a header changes, or a directory that is searched before
+        that header is found. If a header changes while it is read, the result is not cached. Two
+        changes are not detected: a new header in one of the compiler's own directories, and a new
+        header in a directory that is searched only for a name from a macro.
     include : path or sequence of paths
         Directories to search first for headers.
     define : mapping of str to str, int or None
@@ -118,20 +117,20 @@ def load(
         or for a pattern, applies only where it makes sense: ``errors="nonzero"`` to functions that
         return an integer, ``out=["info"]`` to functions with an argument ``info``. If macros give a
         function several names, the option applies to all of them. A name or a pattern that matches
-        no declaration raises ValueError. An argument in `out` or `keep` raises ValueError if no
-        function has it.
+        no declaration raises ValueError. So does an argument in `out` or `keep` that no function
+        has.
     fortran : bool, str or sequence of str
         Whether the functions are Fortran procedures (see `wrap`), or the names or patterns of the
-        Fortran procedures. You can also omit the ``_`` of their names.
+        Fortran procedures. You can also omit the ``_`` at the end of their names.
     version : str or mapping of str to str, optional
         Symbol versions by function name or pattern, or one version for all functions. See
         `Library.address`.
     free : str, callable or mapping of str to these, optional
-        The destructor of returned pointers: the name of a function of the library, or a callable of
-        one pointer. The keys are the names or patterns of the functions that return the pointers:
-        ``free={"strdup": "free"}``. The destructor runs once, when the returned object is deleted.
-        If you call the destructor yourself, it is not called again, and all functions reject the
-        object from then on.
+        The destructor of returned pointers: the name of a function of the library, or a callable
+        that takes one pointer. The keys are the names or patterns of the functions that return the
+        pointers: ``free={"strdup": "free"}``. The destructor runs once, when the returned object is
+        deleted. If you call the destructor yourself, it is not called again, and all functions
+        reject the object from then on.
     close : str, sequence of str, or mapping of str to these, optional
         The functions of the library that close a handle. The keys are the names of the functions
         that return the handle: ``close={"fopen": "fclose"}``. After Python has called a closing
