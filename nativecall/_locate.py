@@ -28,11 +28,11 @@ _located: Cache[str, str] = Cache(1024)
 #: unloaded.
 _mapped: dict[bytes, _File | None] = {}
 
-#: By path: the spelling under which the loader knows the file that was last opened there.
+#: For each path, the spelling by which the loader knows the file that was last opened there.
 _spelled: dict[str, str] = {}
 
 #: A placeholder, in shared objects kept as bytes, for a needed library that has no soname. Linking
-#: such a library by its path would record that very path.
+#: to such a library by its path would record that path.
 NEEDED = f"nativecall_needed_{0:016}"
 
 #: Shared objects opened from bytes, by their digests and the libraries that they need.
@@ -51,7 +51,7 @@ def _candidates(name: str) -> list[str]:
 
 
 def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
-    """Open a library by its linker name or its path; names are searched in `folders` first."""
+    """Open a library by its linker name or its path; search `folders` first for a name."""
     reasons = []
     candidates = _candidates(name)
     if not os.path.dirname(name):
@@ -86,8 +86,9 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
 def _opener(name: str) -> Callable[[str, int], OpenLibrary]:
     """Return the function that opens a library.
 
-    A path means the file that is there now. A name means the library that the process has loaded by
-    that name: after an upgrade, a second C library would crash the process.
+    For a path, the function opens the file that is there now. For a name, it returns the library
+    that the process has loaded by that name, if any. A second C library, loaded after an upgrade,
+    would crash the process.
     """
     return _current if os.path.dirname(name) else _lib.library_open
 
@@ -95,9 +96,9 @@ def _opener(name: str) -> Callable[[str, int], OpenLibrary]:
 def _current(name: str, flags: int) -> OpenLibrary:
     """Open the file that is at a path now, even if an older one was loaded from there.
 
-    If the loader knows a spelling of the path, it returns the library that was opened before,
-    whatever the file is now. For a new spelling, it compares device and inode. Neither can be
-    reused while the old file is mapped.
+    If the loader knows the spelling of a path, it returns the library that was opened by it, even
+    if the file was replaced. For a new spelling, it compares device and inode. While the old file
+    is mapped, no other file can have the same device and inode.
     """
     key, asked = os.path.abspath(name), _file(name)
     spelling = _spelled.get(key, name)
@@ -112,8 +113,8 @@ def _current(name: str, flags: int) -> OpenLibrary:
         if before is not None and before[:2] == asked[:2]:
             break
         folder, base = os.path.split(spelling)
-        # The loader may know a spelling with a single dot: it expands $ORIGIN to one for a library
-        # opened as ./x.so.
+        # Insert two dots, since the loader may already know the spelling with a single dot: it
+        # expands $ORIGIN that way for a library opened as ./x.so.
         spelling = _spelled[key] = os.path.join(folder, ".", ".", base)
     if before != asked:
         raise LibraryError(
@@ -176,7 +177,7 @@ def _searched(name: str) -> str | None:
 
 
 def _for_linkers(name: str) -> list[str]:
-    """Return the linker's name for a library that was named like its file (``libm.so``)."""
+    """Return the linker name of a library that was given by its file name (``libm.so``)."""
     import re
 
     match = re.fullmatch(r"lib(.+?)(?:\.(?:so|dylib|dll|a)[.\d]*)?", name)
@@ -194,7 +195,7 @@ def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:
     path = os.path.join(folder, "inlines.so")
     try:
         if library is not None:
-            # The loader would reuse a loaded library of the same name, so each link gets a new one.
+            # Each link gets a new name, or the loader would reuse a library loaded by the old name.
             name = f"{NEEDED[:-16]}{os.urandom(8).hex()}"
             os.symlink(library, os.path.join(folder, name))
             made = made.replace(NEEDED.encode(), name.encode())

@@ -30,7 +30,7 @@ _VERDICTS = {"✓": "green", "✗": "bold red"}
 
 
 class CommandError(Exception):
-    """An error that prevents a command from running. The message is one line for people."""
+    """An error that prevents a command from running. The message is one line."""
 
 
 class Row:
@@ -53,7 +53,7 @@ def _shown(text: str) -> str:
 
 
 class Output:
-    """Destination of a command's output: the rich console, if given, or else standard output."""
+    """Destination of a command's output: a rich console, or plain standard output."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -129,8 +129,8 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Row]) -> RenderableType:
 def guarded(program: str, run: Callable[[list[str]], int]) -> int:
     """Run a program, flush the output, and return the exit status.
 
-    An error is printed as one line on stderr. The line begins with the words in the list that is
-    passed to `run`. `run` appends the name of the command to that list.
+    An error is printed as one line on stderr. The line begins with the program's name and the words
+    that `run` appends to its argument, such as the name of the command.
     """
     said = [program]
     status = 0

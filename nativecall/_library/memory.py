@@ -1,11 +1,10 @@
 """Memory for a library's types: `lib.new`, and NumPy views of it. cffi owns the memory.
 
-Objects that were assigned to pointers in the memory live as long as the memory: functions, text,
-buffers, arrays, and structs made from lists and mappings. So do structs that were copied into the
-memory, and the objects that those structs keep. cffi's own assignments to members keep nothing
-alive.
+The memory keeps alive the objects that are assigned to its pointers: functions, text, buffers,
+arrays, and structs made from lists and mappings. It also keeps alive the structs that are copied
+into it, and their objects. Assigning to a member through cffi itself keeps nothing alive.
 
-If a value does not fit, an error that names the member is raised, and no memory is returned.
+If a value does not fit, the error names the member, and no memory is returned.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from .._types import derived
 
     class Owner(derived.Owner, Protocol):
-        """Has the types of a library (types.py)."""
+        """The object that holds the types of a library (types.py)."""
 
         rows: Cache[object, Foreign]
         slots: Cache[FFIType, Foreign]
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
         def alignment(self, text: str) -> int: ...
 
     NDArray = ndarray[Foreign, Foreign]
-    #: A position for messages: a name, or a key and its container's position.
+    #: A value's position, for messages: a name, or a key and its container's position.
     Who: TypeAlias = str | tuple[str | int, "Who"]
     # A tuple that the core reads; csrc/callable/cffimemory.c documents it.
     Row: TypeAlias = tuple[Foreign, ...]
@@ -75,13 +74,13 @@ _BYTES = _lib.ffi.typeof("char *")
 _WORDS = _lib.ffi.typeof("uintptr_t")
 #: cffi's errors for unsuitable initialisers, such as SystemError for structs with flexible arrays.
 _MISFITS = (TypeError, ValueError, OverflowError, LookupError, SystemError)
-#: Initializers of arrays other than buffers.
+#: Types of array initialisers that are not read as buffers.
 _INITIALISERS = (list, tuple, int, bytes, str, dict, _CData, type(None))
 #: cffi's `new` in memory that keeps the targets of its pointers alive.
 _in_block = _lib.ffi.new_allocator(_ext.allocate_block, None, False)
 
 
-# cffi 2.1 leaks references on CPython 3.15 when asked for a type that exists.
+# Cached, since cffi 2.1 leaks references on CPython 3.15 when asked for an existing type.
 _pointer_types: Cache[FFIType, FFIType] = Cache(256)
 
 
@@ -133,7 +132,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
     """
     item, is_array = ctype.item, ctype.kind == "array"
     whole = ctype if is_array else item
-    how = _how(owner, whole)  # first: cffi aborts for some texts that are no types
+    how = _how(owner, whole)  # must be first: cffi aborts for some texts that are not types
     alignment = max(alignment, _lib.ffi.alignof(item))
     is_usual = alignment <= CFFI_ALIGNS
     name, length = repr(whole.cname), ctype.length if is_array else None
@@ -289,7 +288,7 @@ class StructPointer(_ext.StructPointerBase):
         ctype = _typeof(data)
         part, name, before, size = structs.part(ctype, key)
         if part is None or isinstance(key, slice):
-            _assign(data, key, value, name)  # with cffi's error
+            _assign(data, key, value, name)  # cffi assigns it or raises
             return
         held: list[Foreign] = []
         who = key, name
@@ -366,10 +365,10 @@ def _found(pointer: StructPointer, value: Foreign) -> Foreign:
 
 
 class Structs(dict["FFIType", bool]):
-    """Whether a StructPointer wraps objects of a cffi type, by type; filled on first use.
+    """A dict from cffi types to whether a StructPointer wraps their objects; filled on first use.
 
-    It wraps structs that contain pointers, functions with such structs in their signatures, and
-    pointers to or arrays of either.
+    A StructPointer wraps structs that contain pointers, functions with such structs in their
+    signatures, and pointers to or arrays of either.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -380,9 +379,9 @@ class Structs(dict["FFIType", bool]):
     def part(self, ctype: FFIType, key: str | int | slice) -> tuple[Foreign, str, int, int]:
         """Return how to assign to the member named `key`, or to items.
 
-        The tuple has cffi's type, or None without such a member or item; the container's name for
-        messages; the offset of a member in bytes; and the size of the type if it contains pointers,
-        else 0.
+        The tuple contains cffi's type, or None if there is no such member or item; the container's
+        name, for messages; the member's offset in bytes; and the type's size if it contains
+        pointers, else 0.
         """
         asked = ctype, key if isinstance(key, str) else None
         found = self._parts.get(asked)
@@ -423,7 +422,7 @@ def _write(
     kept: list[Foreign],
     who: Who,
 ) -> None:
-    """Write a value to a member or an item; the targets of its pointers go to `kept`."""
+    """Write a value to a member or an item; add the targets of its pointers to `kept`."""
     if ctype.kind in _POINTERS:
         value = _slot(owner, ctype).convert(value, kept, who)
     elif ctype.kind in (*RECORDS, "array"):
@@ -464,12 +463,11 @@ def _fill(
 def _sized(
     owner: Owner, ctype: FFIType, init: Foreign, kept: list[Foreign], who: Who, before: int = 0
 ) -> tuple[object, Foreign]:
-    """Return an initialiser with which cffi allocates enough zeros, and a reusable `init`.
+    """Return an initialiser that makes cffi allocate enough zeros, and a reusable `init`.
 
-    The first is the length, or the text, for an array type without a length. For a struct that ends
-    in such an array, it is a dict with that for the member's name. For a type that has a size, it
-    is None.
-    `before` is the number of bytes in front of this part.
+    For an array type without a length, the initialiser is the length or the text. For a struct that
+    ends in such an array, it is a dict from the member's name to the array's initialiser. For a
+    type that has a size, it is None. `before` is the number of bytes in front of this part.
     """
     if ctype.kind == "array" and ctype.length is None:
         if init is None:
@@ -501,7 +499,7 @@ def _is_length(value: object) -> bool:
 
 
 def _is_whole(ctype: FFIType, value: object) -> bool:
-    """Return whether cffi accepts a value for a struct or an array as it is."""
+    """Return whether cffi accepts a value unchanged for a whole struct or array."""
     if ctype.kind == "array" and isinstance(value, (bytes, str)):
         return bool(ctype.item.kind == "primitive")
     return isinstance(value, _CData) and (ctype.kind in RECORDS or _typeof(value) is ctype)
@@ -579,7 +577,7 @@ class _Slot:
             raise TypeError(f"{_named(who)} cannot be a Python function: {error}") from None
 
     def _renamed(self, value: FFIData, who: Who) -> FFIData:
-        """Return a cffi pointer; cast one of another FFI if the targets have the same name."""
+        """Return a cffi pointer; cast a pointer of another FFI if its target has the same name."""
         given, ctype = _typeof(value), self.parts[0]
         if given.kind in ("pointer", "array") and ctype.kind == "pointer":
             name, wanted = c_name_of(given.item), c_name_of(ctype.item)
@@ -590,7 +588,7 @@ class _Slot:
 
 
 def _called(signature: Signature) -> CallbackSpec | None:
-    """Return the spec for callbacks of a signature; None if Python cannot implement these."""
+    """Return the spec for callbacks of a signature; None if Python cannot implement them."""
     try:
         sentinel = storage.sentinel_of(signature.result)
         return None if signature.variadic else spec_of(signature, sentinel)
@@ -607,12 +605,12 @@ def _elements(owner: Owner, item: FFIType) -> CallInterface:
 
 
 def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
-    """Return a buffer of an array's elements; None if the value is no buffer."""
+    """Return a buffer of an array's elements; None if the value is not a buffer."""
     try:
         return _ext.pin(cif, _named(who), -1, value)
     except (TypeError, BufferError, ValueError):
         try:
-            memoryview(value).release()  # type: ignore[arg-type]  # raises TypeError otherwise
+            memoryview(value).release()  # type: ignore[arg-type]  # raises if not a buffer
         except (TypeError, BufferError, ValueError):
             return None
         raise
@@ -683,7 +681,7 @@ def _members(
 
 
 def _named(who: Who) -> str:
-    """Return a position for messages."""
+    """Return a position as text, for messages."""
     if isinstance(who, str):
         return who
     kind = "item" if isinstance(who[0], int) else "field"
@@ -691,7 +689,7 @@ def _named(who: Who) -> str:
 
 
 def _assign(place: FFIData, key: str | int | slice, value: object, who: Who) -> None:
-    """Write a value through cffi, with the position in its error."""
+    """Write a value through cffi; an error also names the position."""
     try:
         if isinstance(key, str):
             setattr(place, key, value)

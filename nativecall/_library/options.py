@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         close: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 
 
-#: An immutable mapping, `types.MappingProxyType` without the cost of importing `types`.
+#: An empty `types.MappingProxyType`, made without the cost of importing `types`.
 NOTHING: Mapping[str, Foreign] = type(type.__dict__)({})
 
 
@@ -64,7 +64,7 @@ class ByName:
     Parameters
     ----------
     option : str
-        Its name in messages.
+        The option's name, for messages.
     given : object
         A value, or a mapping of names and patterns to values.
     """
@@ -112,7 +112,7 @@ class ByName:
         return bool(self.named or self._patterns or everything)
 
     def unmatched(self, known: Collection[str], has: Callable[[str], bool]) -> str | None:
-        """Return the first unknown name, or the first pattern that matches none of the `known`."""
+        """Return the first unknown name, or the first pattern without a `known` match."""
         names = [*self.named]
         if self.option in ("free", "close"):
             names += sorted({name for value in self.values() for name in names_of(value)})
@@ -182,7 +182,7 @@ _DEFAULTS: dict[str, object] = {**DEFAULTS, **DEFAULT._asdict()}
 class LibraryOptions:
     """The options that a library sets for its functions, by option name."""
 
-    # For uninitialised instances.
+    # Defaults for uninitialised instances.
     _by_name: Mapping[str, ByName] = NOTHING
     _alike: Callable[[str], tuple[str, ...]] = staticmethod(lambda name: ())
 
@@ -259,7 +259,7 @@ class LibraryOptions:
     def refuse_unknown_arguments(self, declarations: Declarations) -> None:
         """Reject options for arguments if none of the functions concerned has these arguments.
 
-        This creates signatures, so the owner of the declared types must be set before.
+        This creates signatures, so the owner of the declared types must be set first.
         """
         rows, signatures = declarations.rows, declarations.functions
         for option in ("out", "keep"):
@@ -337,7 +337,7 @@ def names_of(value: object) -> set[str]:
 
 def _kept(option: str, value: object) -> object:
     """Return the checked value of an option."""
-    # None disables these two options for some functions.
+    # For `check` and `encoding`, None disables the option for some functions.
     if value is None and option not in ("check", "encoding"):
         raise TypeError(f"{option!r} must not be None; leave the function out")
     return checked({option: value}, _CHECKS).get(option)

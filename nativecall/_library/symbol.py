@@ -78,7 +78,7 @@ class Symbol(
         raise TypeError(f"cannot pickle {self!r}; pickle the function that it owns")
 
     def declaration(self, signature: Signature) -> str:
-        """Return the C declaration of the function with a signature, then the header's comment."""
+        """Return the function's C declaration for a signature, and the header's comment."""
         declared = signature.c_declaration(self.name)
         if self.place is None:
             return declared
@@ -88,7 +88,7 @@ class Symbol(
         return f"{declared}\n\n{comment}" if comment else declared
 
     def pickled(self, *how: Foreign) -> tuple[object, ...]:
-        """For `pickle`: return a callable and arguments that find the function elsewhere."""
+        """For `pickle`: return a callable and arguments to find the function in another process."""
         if self.library is None and self.place is not None:
             raise TypeError(f"cannot pickle {how[1]!r}, which was compiled here; load it there")
         return restored(self.library, self.name, *how, self.version)
@@ -100,9 +100,9 @@ def restored(library: str | None, symbol: str, *how: Foreign) -> tuple[object, .
 
 
 def _by_name(path: str | None) -> str | None:
-    """Return the name by which the loader finds a file; None if only its path finds the file.
+    """Return the name by which the loader finds a file; None if the loader needs the path.
 
-    Another machine may have the file elsewhere.
+    On another machine, the file may have another path.
     """
     name = os.path.basename(path or "")
     if name in ("", path):

@@ -30,7 +30,7 @@ _numbers = count(1)
 
 
 class Owner:
-    """The types of declarations, from which signatures, cffi types and an FFI are built."""
+    """The declared types; builds signatures, cffi types and an FFI from them."""
 
     def __init__(self, declarations: Declarations | None, base: Owner | None = None) -> None:
         self.serial: int = next(_numbers)
@@ -42,7 +42,7 @@ class Owner:
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
-        #: Data for allocating memory, by the requested types and texts.
+        #: Data for allocating memory, by the requested type or text.
         self.rows: Cache[object, Foreign] = Cache(1024)
         #: Conversions of values to pointers, by pointer type.
         self.slots: Cache[FFIType, Foreign] = Cache(1024)
@@ -71,7 +71,7 @@ class Owner:
             from .._cdecl.cffitype import naming
             from .._cdecl.typenames import TypeNames
 
-            with naming:  # two sets of nodes would become two cffi types
+            with naming:  # two sets of nodes would create two cffi types for one name
                 if self._names is None:
                     self._names = TypeNames(known, base, self)
         return self._names
@@ -103,7 +103,7 @@ class Owner:
             return None
 
     def pointer(self, name: str) -> FFIType | None:
-        """Return cffi's pointer type to a named type or function; None if there is none."""
+        """Return cffi's pointer type to a named type or function; None for an unknown name."""
         found = self._pointers.get(name)
         if found is None:
             node = self.names.find(name)
@@ -113,7 +113,7 @@ class Owner:
         return found
 
     def node(self, name: str) -> Node | None:
-        """Return the node of a name; None if there is none."""
+        """Return the node of a name; None for an unknown name."""
         return self.names.find(name)
 
     def tag(self, name: str) -> str:
@@ -161,7 +161,7 @@ _owners: Fifo[object, Owner] = Fifo()
 
 
 def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Owner:
-    """Return the types of declarations; equal declarations and their restrictions share them."""
+    """Return the owner for declarations; equal ones share it, even if `only` restricts them."""
     whole = (None if declarations is None else declarations.key, base)
     found = _owners.get(whole)
     if found is None:

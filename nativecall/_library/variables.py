@@ -1,13 +1,16 @@
 """Variables of C libraries, read and written at their addresses; also pointer constants.
 
 A number or a pointer reads as its value. Text is a pointer to const characters or a const array of
-characters; it reads as `bytes` or `str`. Other variables are views of the library's memory and keep
-the library open: an array of numbers is a NumPy array, read-only if the variable is const; any
-other array is a cffi array; a struct or union is a cffi pointer.
+characters; it reads as `bytes` or `str`. Other variables read as views of the library's memory,
+which keep the library open:
 
-An object assigned to a pointer variable lives until the next assignment, since C code may follow
-the pointer at any time. Reads and writes are plain loads and stores. If C code in other threads
-uses the variable, you must synchronise.
+- An array of numbers is a NumPy array. If the variable is const, the array is read-only.
+- Any other array is a cffi array.
+- A struct or union is a cffi pointer.
+
+An object assigned to a pointer variable is kept alive until the next assignment, since C code may
+follow the pointer at any time. Reads and writes are plain loads and stores. If C code in other
+threads uses the variable, you must synchronise.
 """
 
 from __future__ import annotations
@@ -84,7 +87,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         if self.ctype.kind not in _POINTERS:
             return self.pointer()
         word = self._word()
-        # The pointer's target often belongs to the library.
+        # Keep the library loaded, since the pointer's target often belongs to it.
         return None if word == 0 else pointer_from(self.ctype, word, owner=self.handle)
 
     def _at(self, kind: FFIType) -> object:

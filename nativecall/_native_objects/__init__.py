@@ -1,8 +1,8 @@
-"""Native objects: classes that Python declares and that native code uses directly.
+"""Native objects: objects of classes that you declare in Python and native code uses directly.
 
 Importing this package registers the hooks that read class bodies (`describing.py`), and adds the
-Python methods of the root class (`root.py`). C code that creates a class imports this
-package for the descriptors.
+Python methods of the root class (`root.py`). C code that creates a class imports this package for
+the descriptors.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def native_object(
         If there is no object of `cls` at the address, `cls` is not a class of native objects, or
         `pointer` is neither a ``void *`` nor an int.
     ValueError
-        If `pointer` is NULL or None; calls return None for NULL.
+        If `pointer` is NULL or None. (Native callables return None for NULL.)
 
     Notes
     -----

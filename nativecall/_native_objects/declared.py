@@ -1,7 +1,7 @@
 """`field` and `method`: declarations in the body of a class of native objects.
 
-Both functions check their arguments at once. When the class is created, descriptors replace the
-declarations.
+Both functions check their arguments immediately. When the class is created, descriptors replace
+the declarations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Field(namedtuple("Field", "type of atomic doc text", defaults=(None,))):
     atomic : bool
     doc : str or None
     text : str or None
-        The code as written.
+        The type code as written; None if `field` was not given a code.
     """
 
     __slots__ = ()
@@ -101,7 +101,8 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     type : str, CType or class
         A type code: a scalar (``"d"``), a pointer (``"&d"``, ``"P"``, ``"X{d:d}"``), an array
         (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). Or a class of native objects, or the name of
-        such a class, even of the one being defined. The field is then a counted reference or None.
+        such a class, which may be the class being defined. The field is then a counted reference or
+        None.
         A string that is a valid code is read as a code. ``nativecall.NativeObject`` means any
         native object.
     atomic : bool
@@ -199,7 +200,7 @@ def method(
     signature : str or Signature, optional
         The signature, with self first. A `self` of type ``"&v"`` or ``"P"`` is the address of the
         object. Another pointer, such as ``"&d"`` or ``"&T{d:x:d:y:}"``, is the address of the
-        fields that this class declares, laid out as a C struct. Python functions get the object.
+        fields that this class declares, laid out as a C struct. A Python function gets the object.
     gil, errors : str
         As for `wrap`.
     doc : str, optional

@@ -167,7 +167,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
 
     A name is looked up in the scope of the class statement and the enclosing scopes, as in Python.
     If a scope created several classes of that name, as a function called twice does, the last one
-    counts. Otherwise the name is looked up among all classes.
+    counts. If no scope has the name, it is looked up among all classes.
     """
     if not isinstance(of, str):
         return of

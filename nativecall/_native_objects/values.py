@@ -24,7 +24,7 @@ _POINTERS = ("pointer", "voidptr", "function")
 
 
 class Memory:
-    """Memory for NumPy, which keeps the native object, or the array of objects, alive."""
+    """Memory that NumPy reads; it keeps the native object, or the array of objects, alive."""
 
     def __init__(self, object: object, interface: dict[str, Foreign]) -> None:
         self.object = object
@@ -32,7 +32,7 @@ class Memory:
 
 
 def loader(ctype: CType) -> Callable[[object, int], object]:
-    """Return a function of object and address that reads a field."""
+    """Return a function that reads a field, called with an object and the field's address."""
     if is_array_of_numbers(ctype):
         assert isinstance(ctype, Array)
         extra("numpy", "a field that is an array")
@@ -56,7 +56,7 @@ def _array(
 
 
 def view(array: Foreign, name: str, address: int, code: str | None, owner: type) -> object:
-    """Return a NumPy array over the field `name` of all objects in `array`, which stays alive."""
+    """Return a NumPy array over one field of all objects in `array`; it keeps `array` alive."""
     np = extra("numpy", "a view of the fields of objects")
     who = f"field {name!r} of {owner.__name__!r}"
     if code is None:
@@ -90,7 +90,7 @@ def has_address(ctype: CType, value: Foreign) -> bool:
 
 
 def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
-    """Return a function of object, value and address that sets a field."""
+    """Return a function that sets a field, called with an object, a value and an address."""
     words = _without_pointers(ctype)
 
     def store_value(object: object, value: Foreign, address: int) -> None:
@@ -102,12 +102,12 @@ def storer(ctype: CType, who: str) -> Callable[[object, Foreign, int], None]:
     return store_value
 
 
-# Objects keep nothing alive for their pointers. So pointer fields refuse values that must be kept
-# alive (buffers and Python functions). Arguments of calls accept such values.
+# Native objects keep nothing alive for their pointer fields. So these fields refuse values that
+# must be kept alive (buffers and Python functions), although arguments of calls accept them.
 
 
 def _without_pointers(ctype: CType) -> CType:
-    """Replace pointers in a type by integers of their size; without pointers, return `ctype`."""
+    """Replace pointers in a type by integers of their size; return `ctype` if it has none."""
     if ctype.kind in _POINTERS:
         return _ADDRESS
     if not any([_without_pointers(inner) is not inner for inner in inner_types(ctype)]):
