@@ -47,13 +47,13 @@ def found(name: str) -> object:
     place = _PLACES.get(name)
     if place is None:
         return None
-    # Not importlib.import_module: importlib imports more.
+    # Do not use importlib.import_module: importlib imports more modules.
     found: object = getattr(__import__(f"{__package__}.{place}", fromlist=[name]), name)
     return found
 
 
 def get_errno() -> int:
-    """Return errno from this thread's last call of a function with ``errno=True``; at first 0."""
+    """Return errno from this thread's last call of a function with ``errno=True``; initially 0."""
     return int(_ext.saved_errno())
 
 

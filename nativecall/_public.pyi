@@ -1,5 +1,6 @@
-# The public names for type checkers, with generic callables. Other names have the types that their
-# modules declare. tests/typing holds code that must pass the checkers, and code that must fail.
+# Stub of the public names, in which native callables are generic. Other names have the types that
+# their modules declare. tests/typing contains code that type checkers must accept, and code that
+# they must reject.
 #
 # A NativeCallable[[float], float] takes a float and returns one. `wrap` returns a plain
 # NativeCallable, which takes and returns anything, since type checkers cannot read signatures.
@@ -81,7 +82,7 @@ class Library(_Library):
     ) -> NativeCallable: ...
 
 class _TypedCallbackOptions(_CallbackOptions):
-    # With the types of a library, the annotations of the function give its signature.
+    # With the types of a library, the function's annotations determine its signature.
     types: object
 
 class _Decorator:

@@ -17,8 +17,9 @@ class reraise:  # a verb, like contextlib.suppress
     Callers such as SciPy's `quad`, and function pointers of ctypes and cffi, cannot report failure.
     They return a result although the callback failed. CPython then raises SystemError, whose
     ``__cause__`` is the exception. This context manager raises the cause instead, with its
-    traceback. An exception still pending at the end of the block, as in threads of Python 3.11, is
-    raised there. Other exceptions propagate unchanged, as does any other SystemError.
+    traceback. If an exception is still pending at the end of the block, as in threads of Python
+    3.11, it is raised there. All other exceptions, including other SystemErrors, propagate
+    unchanged.
 
     The block affects only its own thread. You may nest blocks, and use one object in several
     threads.
@@ -53,4 +54,4 @@ class reraise:  # a verb, like contextlib.suppress
         try:
             raise found
         finally:
-            found.__context__ = context  # not the SystemError whose cause it is
+            found.__context__ = context  # `raise` set it to the SystemError

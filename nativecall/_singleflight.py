@@ -90,7 +90,7 @@ def once(
                 again()
             if first is flight or busy:
                 _this_thread.busy = True
-                # Another thread may have created it since the first call of `find`.
+                # Another thread may have created the object since the first call of `find`.
                 found = find()
                 made = flight.made = make() if found is None else found
                 return made

@@ -33,7 +33,7 @@ class Slot(_Row):
     key : bytes or int
         An interned string; an allocated ID (odd); or an address (even). 1 pads the table.
     flags : int
-        Their meaning depends on the slot's definition.
+        The meaning depends on the slot's definition.
     data : int
         A pointer, or an offset into the type's objects.
     """
@@ -55,8 +55,8 @@ def customslots(obj: object) -> tuple[Slot, ...]:
     Returns
     -------
     tuple of Slot
-        The object's own rows first, then the rows of its type with other keys. Empty for objects
-        of types without slots.
+        The object's own rows, then the rows of its type that have other keys. Empty for objects of
+        types without slots.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """The procedure call standard of 64-bit ARM (AAPCS64), and Apple's variant of it.
 
-One to four floating-point members of one type without padding, however nested, form a homogeneous
-aggregate. It takes one vector register per member; if too few are left, the aggregate goes on the
-stack. Another object of up to 16 bytes takes one or two general registers. The caller copies a
-larger object and passes a pointer. An object is never split between registers and stack. Once an
-argument has not fit into the registers of a kind, later arguments do not use registers of that
+A homogeneous aggregate consists of one to four floating-point members of one type, nested or not,
+without padding. It takes one vector register per member; if too few are left, it goes on the stack.
+Any other object of up to 16 bytes takes one or two general registers. The caller copies a larger
+object and passes a pointer. An object is never split between registers and stack. If an argument
+does not fit into the remaining registers of a kind, later arguments do not use registers of that
 kind.
 
 Apple's variant extends small integers, does not pad arguments on the stack, and passes all variadic

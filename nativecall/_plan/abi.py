@@ -59,9 +59,9 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
     pieces : tuple of Piece
         The pieces for ``"value"`` and ``"pieces"``.
     places : tuple of int
-        The offset of each piece in the block. Without pieces, the offset of the object, or of the
-        pointer to the object. If a single piece has several places, each gets a copy. A reference
-        result may have a second place, where the function returns the pointer.
+        The offset of each piece in the block. If there are no pieces, the offset of the object, or
+        of the pointer to the object. If a single piece has several places, each gets a copy. A
+        reference result may have a second place, where the function returns the pointer.
     """
 
     __slots__ = ()
@@ -121,7 +121,7 @@ class ABI:
     Attributes
     ----------
     by_place : bool
-        Whether an argument's register depends on the position among all arguments, not among the
+        Whether an argument's register depends on its position among all arguments, not among the
         arguments of the same kind. An object in a register is then an integer of the same size.
     extends : bool
         Whether the caller extends integers narrower than 32 bits to 32 bits.
@@ -162,6 +162,7 @@ class ABI:
         """Place the values of a call.
 
         If the function is variadic, `fixed` is the number of fixed arguments.
+
         Raises
         ------
         Unsupported

@@ -94,8 +94,8 @@ class _Writer:
         if passing.how == "void":
             return row.step(row.VOID, 0, letter, 0)
         if passing.how == "reference":
-            # The function writes to the memory of a Record. Reserve as much stack anyway, since the
-            # function may need it.
+            # The function writes to the memory of a Record. Enlarge the frame anyway: the core
+            # requires stack in proportion to it, and the function may need as much itself.
             memory = self.room(size)
             if letter == "T":
                 return row.step(row.STRUCT, 0, letter, passing.places[0], owner=owner)
@@ -204,9 +204,9 @@ def _is_wide(ctype: CType) -> bool:
 
 
 def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterface:
-    """Return the call interface of a variadic function with arguments of these types.
+    """Return the call interface of a variadic function for a call with more arguments.
 
-    `types` are those of the variadic arguments; a type may be given by its letter.
+    `types` are the types, or their letters, of the variadic arguments.
     """
     plain = {**SCALARS, "P": VOIDPTR}
     more = [plain[one] if isinstance(one, str) else one for one in types]
@@ -218,7 +218,7 @@ def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterfac
 
 
 def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
-    """Return the plan of callbacks of a signature.
+    """Return the closure plan for callbacks of a signature.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Translate plans of rules.py to conversions: the ops by which one C function calls another.
+"""Translate plans of rules.py to conversions: ops that call a C function by another signature.
 
-A `Conversion` lists all ops in order, with the place of each value. The core executes it, packed as
-the structs of csrc/call/plan.h; _codegen/conversioncode.py compiles it. The body of a ufunc loop is
-also a conversion.
+A `Conversion` lists all ops in order, with the place of each value. Either the core executes it,
+packed as structs of csrc/call/plan.h, or _codegen/conversioncode.py compiles it. The body of a
+ufunc loop is also a conversion.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Op(
     size : int
         The bytes of the source, or the value that an integer is compared with.
     width : int
-        The bytes of the target that an extended integer must fill. The core fills a word.
+        The bytes of the target that an extended integer must fill. The core always fills a word.
     types : (CType, CType)
         The types of a number before and after conversion.
     step : int
@@ -117,7 +117,7 @@ class Conversion(
     fixed : int or None
         The number of fixed arguments if the function is variadic.
     ops, failed : list of Op
-        The ops of the call, and the ops that store a result in the block if one of them fails.
+        The ops of the call, and the ops that store a result in the block after a failure.
     areas : dict of int to int
         The size of each area in the frame, by offset. Areas follow the outgoing call's block.
     data : bytes
@@ -148,7 +148,7 @@ class Conversion(
     def packed(self) -> bytes:
         inner = self.inner
         ops = [one.packed for one in (*self.ops, *self.failed)]
-        # Integers are written as whole words, so areas extend by a word.
+        # Integers are written as whole words, so a word follows each area.
         end = max([inner.stack, *[at + size + _WORD for at, size in self.areas.items()]])
         header = _CONVERSION.pack(
             len(self.ops),
@@ -192,8 +192,7 @@ def conversion(plan: plans.Plan) -> Conversion:
     Raises
     ------
     SignatureError
-        For types that this platform's ABI file does not describe, and for values too large for the
-        stack.
+        If a type is not supported on this ABI, or if the values are too large for the stack.
     """
     more = [plans.type_of(node) for node in plan.arguments[len(plan.inner.args) :]]
     outer = steps.place(plan.outer)
@@ -212,7 +211,8 @@ def conversion(plan: plans.Plan) -> Conversion:
     told = outer.args[-1].places[0] if after.hidden else NOWHERE
     if plan.tested >= 0:
         writer.test(before, plan.tested, told)
-    # Nothing is written unless all checks pass. The result may overlap the caller's pointers.
+    # Compute all values before storing any: a check may still fail, and the result may overlap the
+    # memory behind the caller's pointers.
     stores = [(index, writer.ready(node), node) for index, node in plan.stores]
     given = None if plan.result is None else writer.ready(plan.result)
     for index, at, node in stores:
@@ -238,7 +238,7 @@ def conversion(plan: plans.Plan) -> Conversion:
 
 
 class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None))):
-    """An argument of a loop's function.
+    """An argument of the C function that a loop calls.
 
     Attributes
     ----------
@@ -250,8 +250,8 @@ class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None)
     number : int
         The number of the operand, or of the dimension.
     given : int or None
-        The input that is copied to an output before the call. If None, the element of an output is
-        zero, and an output with dimensions keeps its contents.
+        The input that is copied to an output before the call. If None, an output without core
+        dimensions starts as zero, and an output with core dimensions keeps its contents.
     """
 
     __slots__ = ()
@@ -272,8 +272,8 @@ class LoopPlan(
     NumPy calls a loop with the addresses of its operands (inputs first), the number of elements,
     and the strides. The loop calls a C function once per element.
 
-    Operands of a generalised loop also have core dimensions (`core`), numbered by their names in
-    NumPy's signature: ``(n),(n)->()`` is ``((0,), (0,), ())``.
+    In a generalised loop, `core` numbers the core dimensions of each operand. For NumPy's signature
+    ``(n),(n)->()`` it is ``((0,), (0,), ())``.
 
     Attributes
     ----------
@@ -284,8 +284,8 @@ class LoopPlan(
     arguments : tuple of Passed
         One `Passed` for each argument of the function.
     results : tuple of (int, int)
-        Operands that receive the function's result: the number of the operand, and the offset in
-        the result, which may be a struct.
+        Operands that receive the function's result: the number of the operand, and an offset in the
+        result. A struct may fill several operands.
     core : tuple of tuple of int, or None
         The core dimensions of each operand; None for a loop that is not generalised.
     needs_gil : bool
@@ -336,7 +336,7 @@ def loop(plan: LoopPlan) -> tuple[bytes, Conversion]:
     given = [plans.Argument(index, VOIDPTR) for index in range(words)]
     arguments: list[plans.Node] = []
     arrays, lengths, axes = [], [], b""
-    outputs: list[tuple[int, At, int]] = []  # with initial values
+    outputs: list[tuple[int, At, int]] = []  # operand, initial value, size
     for (how, number, before), ctype in zip(plan.arguments, plan.signature.args, strict=True):
         if how == "error":
             arguments.append(plans.ErrorOut(scalar("i")))
@@ -440,7 +440,7 @@ class _Writer:
         self.ops.append(Op(code, at, size=number, types=(ctype, VOID), step=step))
 
     def check(self, index: int, number: int, step: plans.Step) -> None:
-        """Fail with step `number` if a wanted argument is NULL, or not the required count."""
+        """Fail with step `number` if a caller's argument is NULL, or not the required count."""
         code = OTHER if step.kind == "null" else EQUAL
         self.compare(code, self.taken(index), step.count, step.source, number)
 

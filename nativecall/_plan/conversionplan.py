@@ -1,9 +1,9 @@
-"""Conversion plans: how a function of one C signature calls a function of another, as plain values.
+"""Conversion plans: plain values that describe how to call a C function through another signature.
 
 A `Plan` describes each argument of the function as a `Node`. It lists the checks before and after
 the call, the destination of results, and the error conventions of both sides. It is immutable, and
-contains no native code or addresses. `rules` creates plans. conversion.py translates them for the
-core and generated code. `messages` creates the exception for a failed step.
+contains no native code or addresses. rules.py creates plans. conversion.py translates them for the
+core and generated code. messages.py creates the exception for a failed step.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def type_of(node: Node) -> CType:
 
 
 class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], defaults=(0,))):
-    """A check that may fail in a call, for messages."""
+    """A check that may fail in a call, with the data for its message."""
 
     __slots__ = ()
     kind: str  # "value", "null" or "count"; "failure" if the function itself fails
@@ -132,7 +132,7 @@ class Plan(
         defaults=((), (), -1, (), HEADER, False, False),
     )
 ):
-    """How a function of one signature calls a function of another."""
+    """How a thunk with the wanted signature calls a function with its own signature."""
 
     __slots__ = ()
     outer: Signature  # the wanted signature
@@ -145,7 +145,7 @@ class Plan(
     # Checks before the call, in order: (wanted argument, step of the kind "null" or "count").
     checks: tuple[tuple[int, int], ...]
     stores: tuple[tuple[int, Node], ...]  # after the call: (wanted argument, value to write)
-    tested: int  # the step for the function's own failure; -1 if that is not tested
+    tested: int  # the step for the function's own failure; -1 if it is not tested
     steps: tuple[Step, ...]
     size: int  # bytes of the Thunk
     takes_gil: bool  # whether the thunk takes the GIL around the call

@@ -1,8 +1,8 @@
-"""Messages about conversions: why one is impossible, and which step of a call failed.
+"""Messages about conversions: why a conversion is impossible, and which step of a call failed.
 
-Messages count arguments from 1, as the caller sees them, and show types by canonical codes.
-`failure` creates the exception for a failed step; the other functions return parts of the reasons
-that `rules` gives.
+Messages count arguments from 1, as the caller sees them. `failure` creates the exception for a
+failed step. The other functions return parts of the reasons in rules.py, which show types as codes.
+If the signature was written in C, `reason_in_c` replaces the codes.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def advice(source: CType, target: CType) -> str | None:
 def failure(plan: Plan, step: int, name: str, value: Foreign) -> BaseException:
     """Return the exception for a failed step in a call of the function `name`.
 
-    `value` is the number or count that was refused. If the function itself failed, `value` is the
-    code in errno or in the last argument, otherwise the function's result.
+    `value` is the number or count that was refused. If the function itself failed, `value` is its
+    error code (from errno or the last argument), or else its result.
     """
     one = plan.steps[step]
     subject = one.subject.format(name)

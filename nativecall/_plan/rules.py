@@ -23,10 +23,11 @@ and the next rule starts with a new draft.
 3. The arguments:
 
    - An array and its length, ``(T *x, n)`` or ``(n, T *x)``, become the function's view ``[1]T``.
-   - Both sides have an array and its length, in different orders. The two arguments are swapped.
-   - One side has an array: ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)``, with any integer
-     type for n. The other side has n numbers of one type, or n pointers to floating-point numbers.
-     Pointers to integers do not count, since such a pointer might point to n.
+   - If both sides have an array and its length in different orders, the two arguments are swapped.
+   - An array on one side is unpacked to, or packed from, n arguments on the other. The array is
+     ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)``, with any integer type for n. The arguments
+     are n numbers of one type, or n pointers to floating-point numbers. Pointers to integers do
+     not count, since such a pointer might point to n.
    - Each argument converts to its counterpart.
 
    So if a function ``d:dd`` or ``d:&d&d`` is wanted as ``d:i&d``, callers pass an array of two
@@ -35,7 +36,7 @@ and the next rule starts with a new draft.
 Error conventions. `errors` selects the wanted convention. By default, the function's convention is
 kept if the wanted result can show it. If the wanted result is an integer and a pointer argument
 receives the function's result, the default is "nonzero". Otherwise the default is "none". A status
-is an integer result that a convention requires, as "nonzero" and "zero" do; a status of "nonzero"
+is an integer result that the convention requires ("nonzero" or "zero"). With "nonzero", the status
 carries no other value.
 
 With "argument", the last argument of a signature points to an error int and is exempt from the
@@ -50,19 +51,19 @@ Single values, in both directions:
 
 - Equal types stay the same. `T *` and `void *` convert to each other; characters behind pointers
   may differ in signedness.
-- A wanted `void *` argument converts to a `PyObject *` argument of the function, which declares
-  that its user data is an object (`nativecall.handle`). If the wanted signature has no objects, the
-  GIL is taken around the call.
+- A wanted `void *` argument converts to a `PyObject *` argument of the function. The function thus
+  declares that its user data is an object (`nativecall.handle`). If the wanted signature has no
+  objects, the GIL is taken around the call.
 - A number converts to another type if every value fits. Otherwise the value is checked in the call:
   it must be in range, a float must have no fraction to become an integer, and an integer must
   convert to a float exactly. A float is rounded to a smaller type, but never to an infinity.
 - A real number converts to a complex one, never the reverse.
-- If `T` is wanted and the function takes `T *`, it gets a pointer to a copy; what it writes there
-  is lost. If `T *` is wanted and the function takes `T`, it gets the value behind the pointer. `T`
-  itself may convert as well.
+- If `T` is wanted and the function takes `T *`, it gets a pointer to a copy, and changes to the
+  copy are lost. If `T *` is wanted and the function takes `T`, it gets the value behind the
+  pointer. In both cases, `T` may also convert to another type.
 
 A pointer never converts to a pointer to another type. If the wanted signature declares a pointer
-const, the function's own must do so too.
+const, the function's own signature must also declare it const.
 """
 
 from __future__ import annotations
@@ -227,8 +228,8 @@ class Draft:
 def losses(inner: Signature, outer: Signature) -> tuple[int, int]:
     """Return how many numbers may change when a function of `inner` is called as `outer`.
 
-    Also return the total of binary digits lost. Extra arguments on either side, and values that do
-    not convert, count as changed.
+    Also return the total number of binary digits lost. Extra arguments on either side, and values
+    that do not convert, count as changed.
     """
     pairs = [(inner.result, outer.result)]
     pairs += [(given, own) for own, given in zip(inner.args, outer.args, strict=False)]
@@ -295,7 +296,7 @@ def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> 
 def _refuse_another_order(
     own: Sequence[Own], given: Sequence[Argument], nodes: Sequence[Node]
 ) -> None:
-    """Refuse to pass an array as a number if a number is also passed as an array."""
+    """Refuse arguments that seem swapped: a pointer passed as a number, a number as a pointer."""
     sent = [one for node in nodes if isinstance(node, Memory) for one in node.values]
     loaded = [node for node in nodes if isinstance(_source(node), Load)]
     if not sent or not loaded:
@@ -401,7 +402,7 @@ def _packed(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list
     return nodes
 
 
-_LENGTH = scalar("q")  # of intptr_t
+_LENGTH = scalar("q")  # intptr_t
 
 
 def _viewed(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> list[Node]:
@@ -494,7 +495,7 @@ def _arguments(
 
 
 def _user_data(draft: Draft, own: Own, given: Argument) -> None:
-    """Refuse user data that may not be passed on."""
+    """Refuse to pass on user data that is const for the caller but not for the function."""
     try:
         draft.promised(given, own)
     except Refused as refused:
@@ -504,7 +505,7 @@ def _user_data(draft: Draft, own: Own, given: Argument) -> None:
 def _promoted(
     inner: Signature, outer: Signature, given: Sequence[Argument]
 ) -> tuple[Draft, list[Node]]:
-    """Return the arguments of a variadic function: first the fixed, then promoted ones."""
+    """Return the arguments of a variadic function: the fixed ones, then the promoted ones."""
     fixed = len(inner.args)
     draft = Draft(inner, outer)
     if len(given) < fixed:
@@ -550,7 +551,7 @@ def _endings(
 ) -> tuple[list[_Ending], Refused | None]:
     """Return the choices of rule 1 in order, and the first reason for excluding a choice."""
     none = CONVENTIONS["none"]
-    known = before  # the default for the wanted function
+    known = before  # the default convention of the wanted function
     if before.hidden and errors is None:
         errors, known = (before, before) if before.fits(outer) else (None, none)
     own = before.passed(own_arguments(inner))
@@ -616,7 +617,7 @@ def _endings(
             rest = [*given[:place], *given[place + 1 :]]
             status = after.success if integral else None
             found.append(_Ending(after, own, rest, store=place, value=result, status=status))
-    # A status of another kind, or a status for a void result.
+    # The result becomes a status of another kind, or a void result becomes a status.
     if integral and errors and errors.needs == "integer" and errors != before:
         if result.kind == "void" or (result.kind in ("int", "bool") and before != none):
             found.append(_Ending(errors, own, given, status=errors.success))
@@ -625,7 +626,7 @@ def _endings(
             "it returns nothing",
             "errors='nonzero' or errors='zero' makes the integer a status",
         )
-    # Dropped.
+    # The result is dropped.
     if wanted.kind == "void" and result.kind != "void":
         after = errors or kept
         if object_offsets(result):
@@ -699,7 +700,7 @@ def convert(
     """Plan calls of a function of signature `inner` by callers that use signature `outer`.
 
     `flags` are the flags of the function's entry; `errors` is the wanted error convention. If no
-    rule fits, raise SignatureError, which names the argument that does not fit and what would work.
+    rule fits, raise SignatureError, which names the argument that does not fit and may hint at a fix.
     """
     before = convention(flags)
     wanted = None if errors is None else CONVENTIONS[errors]
@@ -738,7 +739,7 @@ def convert(
 
 
 def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
-    """Plan a function that takes the arguments that are not `bound`; a Thunk stores the others."""
+    """Plan a function of the arguments that are not `bound`; a Thunk stores the bound ones."""
     nodes: list[Node] = []
     left: list[int] = []
     offset = HEADER

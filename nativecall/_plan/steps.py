@@ -1,5 +1,7 @@
-"""Building blocks of call plans and closure plans: the steps and moves of csrc/call/plan.h, and the
-placement of a signature's values by this machine's ABI.
+"""Building blocks of call plans and closure plans.
+
+`step` and `joined` pack the steps and moves of csrc/call/plan.h. `place` places the values of a
+signature by this machine's ABI.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ VOID, DOUBLE, FLOAT, SIGNED, UNSIGNED, BOOL = range(6)
 SCALAR, POINTER, OBJECT, VIEW, STRUCT, FUNCTION, OUT, LENGTH = range(6, 14)
 NOWHERE = 2**32 - 1  # NC_NOWHERE
 PIECES, WHOLE = 1, 2  # NC_PIECES, NC_WHOLE
-#: The steps of values that have a word of the block to themselves.
+#: Step codes for values that each fill a word of the block.
 PLAIN = {"d": DOUBLE, "f": FLOAT, "?": BOOL, "P": POINTER, "O": OBJECT}
 PLAIN |= dict.fromkeys("bhiq", SIGNED) | dict.fromkeys("BHIQ", UNSIGNED)
 
@@ -75,7 +77,7 @@ def step(
     memory: int = 0,
     moves: tuple[int, int] = (0, 0),
 ) -> bytes:
-    """Pack a step; `moves` is the range of the indices of its moves."""
+    """Pack a step; `moves` is the index range of its moves."""
     first, end = moves
     return STEP.pack(code, size, letter.encode(), end - first, at, owner, memory, first)
 
@@ -83,7 +85,7 @@ def step(
 def joined(header: bytes, rows: Sequence[bytes], moves: Iterable[tuple[int, int, int]]) -> bytes:
     """Join header, steps and moves into a plan.
 
-    The moves of a step are then found relative to the step.
+    In the plan, each step stores the offset of its first move from the step itself.
     """
     done = [header]
     for left, row in zip(range(len(rows), 0, -1), rows, strict=True):

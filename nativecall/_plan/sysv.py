@@ -1,7 +1,7 @@
 """The System V ABI of x86-64: Linux, BSD and macOS.
 
-An object of up to 16 bytes is cut into eightbytes. The class of an eightbyte is merged from those
-of its scalars. INTEGER eightbytes go into general registers; SSE eightbytes go into vector
+An object of up to 16 bytes is cut into eightbytes. The class of an eightbyte is merged from the
+classes of its scalars. INTEGER eightbytes go into general registers; SSE eightbytes go into vector
 registers. If an eightbyte has the class MEMORY, or the registers do not suffice for all eightbytes,
 the whole object goes on the stack. Smaller arguments that follow may still use the remaining
 registers.
