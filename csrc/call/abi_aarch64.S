@@ -1,9 +1,10 @@
-/* csrc/call/abi_aarch64.S: nc_invoke (invoke.h) and the entries of entry.h for AAPCS64. The layout
- * of the block, in which results overwrite arguments:
+/* csrc/call/abi_aarch64.S: nc_invoke (invoke.h), nc_entry and nc_conversion (entry.h) for
+ * AAPCS64, the calling convention of 64-bit ARM. The layout of the block, in which results
+ * overwrite arguments:
  *
  *       0   x0 to x7, then x8
  *      80   v0 to v7, 16 bytes each
- *     208   two words: nc_entry's frame, the caller's x29 and return address
+ *     208   two words for nc_entry: its caller's x29 and return address
  *     224   the stack */
 #include "platform/symbols.inc"
 
@@ -67,7 +68,7 @@
         .cfi_endproc
         end nc_invoke
 
-/* The slot of the stub is in x15. */
+/* On entry, x15 holds the address of the stub's slot. */
         .macro entry name, enter
         function \name
         .cfi_startproc

@@ -1,11 +1,11 @@
-/* csrc/call/abi_win64.S: nc_invoke (invoke.h) and nc_entry (entry.h) for the calling convention of
- * 64-bit Windows. The block:
+/* csrc/call/abi_win64.S: nc_invoke (invoke.h), nc_entry and nc_conversion (entry.h) for the
+ * calling convention of 64-bit Windows. The layout of the block:
  *
  *       0   rcx rdx r8 r9
- *      32   xmm0 to xmm3, 16 bytes each, of which 8 are used
+ *      32   xmm0 to xmm3, 16 bytes each, only the first 8 used
  *      96   rax, 112 xmm0
- *     128   two words, nc_entry's frame: the caller's rbp and return address; then the 32
- *           bytes that belong to the callee
+ *     128   two words for nc_entry: its caller's rbp and return address
+ *     144   the callee's 32 bytes of shadow space
  *     176   the stack */
 #include "platform/symbols.inc"
 
@@ -53,7 +53,7 @@ nc_invoke:
         ret
         .seh_endproc
 
-/* The slot of the stub is in r10. */
+/* On entry, r10 holds the address of the stub's slot. */
         .macro entry name, enter
         .globl \name
         .def \name; .scl 2; .type 32; .endef
@@ -62,7 +62,7 @@ nc_invoke:
 \name:
         push %rbp
         .seh_pushreg %rbp
-        sub $160, %rsp                  /* 128 of the block, 32 for nc_enter */
+        sub $160, %rsp                  /* 128 for the block, 32 for nc_enter's shadow space */
         .seh_stackalloc 160
         lea 160(%rsp), %rbp
         .seh_setframe %rbp, 160

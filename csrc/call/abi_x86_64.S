@@ -1,10 +1,10 @@
-/* csrc/call/abi_x86_64.S: nc_invoke (invoke.h) and the entries of entry.h for the System V ABI of
- * x86-64. The block:
+/* csrc/call/abi_x86_64.S: nc_invoke (invoke.h), nc_entry and nc_conversion (entry.h) for the
+ * System V ABI of x86-64. The layout of the block:
  *
  *       0   rdi rsi rdx rcx r8 r9, 8 bytes each
- *      48   xmm0 to xmm7, 16 bytes each, of which 8 are used
+ *      48   xmm0 to xmm7, 16 bytes each, only the first 8 used
  *     176   rax rdx, 192 xmm0, 208 xmm1; or st0 at 176 and st1 at 192
- *     224   two words: nc_entry's frame, the caller's rbp and return address
+ *     224   two words for nc_entry: its caller's rbp and return address
  *     240   the stack */
 #include "platform/symbols.inc"
 
@@ -70,7 +70,8 @@
         .cfi_endproc
         end nc_invoke
 
-/* The slot of the stub is in r10. nc_enter returns the number of long doubles in the result. */
+/* On entry, r10 holds the address of the stub's slot. nc_enter and nc_convert return the
+ * number of long doubles in the result. */
         .macro entry name, enter
         function \name
         .cfi_startproc

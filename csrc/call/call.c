@@ -1,9 +1,10 @@
-/* csrc/call/call.c: the interpreter of call plans (plan.h).
+/* csrc/call/call.c: executes call plans (plan.h): converts Python arguments, calls the C function
+ * and converts its result.
  *
- * A call has three parts. `take` converts one argument by one step. `call` converts all arguments
- * in order, and calls the function. `give` converts the result. Kept objects and exported buffers
- * are released on every path. `call_flagged` handles entries with flags, so calls of other entries
- * do not pay for the flags. */
+ * A call has three parts. `take` converts one argument, as one step of the plan describes. `call`
+ * converts all arguments in order, and calls the function. `give` converts the result. Kept objects
+ * and exported buffers are released on every path. `call_flagged` handles entries with flags, so
+ * calls of other entries do not pay for the flags. */
 #include "call.h"
 
 #include "calls.h"
@@ -27,8 +28,8 @@
 #if NC_HAS_MACHINE_CODE
 
 enum {
-    SMALL = 512,       /* bytes of a frame on the C stack of every call */
-    MOST_LETTERS = 24, /* additional arguments that a lookup without Python code takes */
+    SMALL = 512,       /* bytes for a frame, on the C stack of every call */
+    MOST_LETTERS = 24, /* most additional arguments that are looked up without Python code */
     MOST_WAYS = 64     /* cached call interfaces of a variadic function */
 };
 
@@ -72,7 +73,7 @@ static inline NcPointer *owner_of(const Call *now, const NcStep *step)
     return (NcPointer *)(void *)(now->frame + step->owner);
 }
 
-/* Converts an integer that is not a small int to a word. */
+/* The slow path of `take` for integers: the value is not a small int, or does not fit. */
 NC_NOINLINE int take_integer(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
 {
     uint64_t bits = 0;
@@ -84,7 +85,7 @@ NC_NOINLINE int take_integer(const Call *now, const NcStep *step, PyObject *valu
     return !PyLong_CheckExact(value);
 }
 
-/* Converts a value that is not an exact float to a double. */
+/* Converts a value whose type is not exactly float to a double. */
 NC_NOINLINE int take_number(const Call *now, PyObject *value, Py_ssize_t i, double *out)
 {
     return nc_convert_double((PyObject *)now->self, i, value, out) < 0 ? -1
@@ -93,14 +94,15 @@ NC_NOINLINE int take_number(const Call *now, PyObject *value, Py_ssize_t i, doub
 
 static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointer *owner)
 {
-    /* The callable's own call interface has no additional arguments. */
+    /* The callable's own call interface does not describe additional arguments. */
     return i < now->self->cif->nargs
                ? nc_convert_pointer(now->self, i, value, owner)
                : nc_convert_pointer_of(now->cif, (PyObject *)now->self, i, value, owner);
 }
 
-/* Converts an argument that C stores: a function, or a handle passed with a function. Does not keep
- * other data for a `void *`, nor the object that functions are kept with. */
+/* Converts an argument that C stores: a function, or a handle passed with a function. Functions and
+ * handles are kept alive after the call. Other `void *` data is not, nor is the object with which
+ * functions are kept. */
 NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *const *args,
                               Py_ssize_t i)
 {
@@ -116,7 +118,7 @@ NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *con
     return status < 0 ? -1 : 1;
 }
 
-/* The steps that `take` does not handle itself. */
+/* The slow path of `take`, for all other steps and values. */
 NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const *args, Py_ssize_t i)
 {
     PyObject *value = args[i];
@@ -161,12 +163,12 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
     return status;
 }
 
-/* Fast path for a Record of the exact layout without pointers: copies the Record's own memory to
- * the argument's place. Returns 1, or 0 if the fast path does not apply. */
+/* Fast path for a struct without pointers: if the value is a Record of exactly the argument's
+ * layout, copies the Record's memory and returns 1. Otherwise returns 0. */
 static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
 {
     const int is_plain = nc_record_has(value, now->cif->layouts[i]);
-    char *copy = now->frame + step->at; /* C may write to it */
+    char *copy = now->frame + step->at; /* a copy, because C may write to it */
     if (NC_LIKELY(is_plain) && step->size == NC_PIECES) {
         nc_move_all(step, now->frame, nc_record_memory(value));
         return 1;
@@ -209,7 +211,7 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
             return nc_float_overflow((PyObject *)now->self, i, 'f');
         }
         memcpy(&bits, &narrow, sizeof(bits));
-        nc_word_put(to, bits); /* a whole word, because a whole word is loaded */
+        nc_word_put(to, bits); /* a whole word, because nc_invoke loads a whole word */
         return status;
     }
     case NC_STEP_SIGNED:
@@ -242,11 +244,12 @@ NC_HOT_INLINE int take(const Call *now, const NcStep *step, PyObject *const *arg
     }
 }
 
-/* Reads the number of items of an out-parameter from argument `index`, after its conversion. */
+/* Reads the number of items of an out-parameter from argument `index`, which is already
+ * converted. */
 static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssize_t *length)
 {
     const NcStep *step = &now->plan->steps[index];
-    const int is_pointer = step->code == NC_STEP_POINTER; /* Fortran's */
+    const int is_pointer = step->code == NC_STEP_POINTER; /* Fortran passes it by reference */
     PyObject *number = nc_scalar_to_python(
         is_pointer ? now->cif->arguments[index].pointee : step->letter,
         is_pointer ? (const char *)owner_of(now, step)->address : now->frame + step->at);
@@ -299,7 +302,7 @@ static Py_ssize_t out_length(const Call *now, const NcOut *out)
     return (items < 0 ? 1 : items) * (Py_ssize_t)out->size;
 }
 
-/* Stores the lengths of texts, which C gets after the other arguments. */
+/* Stores the hidden lengths of Fortran texts, which follow all other arguments. */
 static int take_lengths(const Call *now, PyObject *const *args)
 {
     const NcStep *step = now->plan->steps + now->plan->args + now->plan->made;
@@ -335,7 +338,7 @@ static inline int begin(Call *now)
     return 0;
 }
 
-/* Converts the function's result in the block. Returns a new reference. */
+/* Converts the function's result, which is in the block, to Python. Returns a new reference. */
 static PyObject *give(const Call *now, uintptr_t convention, int code)
 {
     const NcStep *step = &now->plan->result;
@@ -373,7 +376,7 @@ static PyObject *give(const Call *now, uintptr_t convention, int code)
     }
 }
 
-/* Releases the function's result while an exception is set. */
+/* Releases the function's result, which is not returned because an exception is set. */
 static void drop(const Call *now)
 {
     PyObject *object = now->made;
@@ -406,8 +409,8 @@ static int has_failed(const Call *now, uintptr_t convention, int code)
     }
 }
 
-/* Raises the exception that a Python function among the arguments left, if any. Runs before the
- * result is converted; the pointers are released later. */
+/* If a Python function that was passed as an argument raised an exception, raises it. Called before
+ * the result is converted. The pointers are released later. */
 static int settle(const Call *now)
 {
     NcPointer *owners = (NcPointer *)(void *)(now->frame + now->plan->owned);
@@ -431,7 +434,7 @@ static inline void *target_of(const NcCallable *self)
     return nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self));
 }
 
-/* A call of an entry with flags. */
+/* Calls an entry that has flags. */
 NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
 {
     const NcPlan *plan = now->plan;
@@ -472,7 +475,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     }
     if ((convention == NC_ERRORS_PYTHON || (flags & NC_FLAG_NEEDS_GIL)) &&
         plan->result.code != NC_STEP_OBJECT && PyErr_Occurred()) {
-        Py_XDECREF(now->made); /* the memory that C may have written is dropped */
+        Py_XDECREF(now->made); /* discard a struct that C may have written */
         now->failed = 1;
         return NULL;
     }
@@ -514,8 +517,9 @@ NC_HOT_INLINE PyObject *called(Call *now)
 
 /* ---- after a call ---------------------------------------------------------------------------- */
 
-/* The values that a failed call produced: its out-parameters, and a returned pointer that the
- * caller owns. Returns NULL, perhaps with an exception, if there are no such values. */
+/* Returns the values that a failed call produced: its out-parameters, and a returned pointer that
+ * the caller owns. Returns NULL without an exception if there are none, or with an exception on
+ * failure. */
 static PyObject *given_by(const Call *now)
 {
     const NcPlan *plan = now->plan;
@@ -535,8 +539,9 @@ static PyObject *given_by(const Call *now)
     return all;
 }
 
-/* Attaches a value as `out` to the exception that is set. If `value` is NULL, attaches the values
- * that the call produced. Pointers in `out` that the caller owns are freed or closed with it. */
+/* Stores a value in the attribute `out` of the current exception, unless it has that attribute. If
+ * `value` is NULL, stores the values that the call produced. Destructors free or close the pointers
+ * in `out` that the caller owns. */
 static void keep_given(const Call *now, PyObject *value)
 {
     PyObject *error = nc_exception_take();
@@ -559,7 +564,7 @@ static void keep_given(const Call *now, PyObject *value)
 }
 
 /* Calls check(value, callable, arguments) and returns its result. Takes over `value`. If `check`
- * raises, the exception gets the out-parameters as `out` too. */
+ * raises, keep_given stores out-parameters and owned pointers in the exception, too. */
 static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args)
 {
     PyObject *given[] = {value, (PyObject *)now->self, nc_tuple_of(args, now->plan->args)};
@@ -575,8 +580,8 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
     return found;
 }
 
-/* The results of a call with policies. `value` is the function's own result, or NULL with an
- * exception. */
+/* Applies the policies of a call: collects out-parameters, makes pointers owned, and calls `check`.
+ * `value` is the function's own result, or NULL with an exception. */
 static PyObject *results(const Call *now, PyObject *value, PyObject *const *args)
 {
     NcCallInterface *cif = now->cif;
@@ -605,15 +610,15 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
     return value != NULL && cif->check != NULL ? checked(now, value, args) : value;
 }
 
-/* Marks the argument that the function frees or closes as ended, for all threads. Returns the
- * result of nc_end. */
+/* Marks the pointer argument that the function frees or closes as ended, so that no thread uses it
+ * again. Returns the result of nc_end. */
 static int end(const Call *now, PyObject *const *args)
 {
     const Py_ssize_t index = now->cif->ended;
     return nc_end(args[index], now->cif->ends, (PyObject *)now->self, index);
 }
 
-/* A call of a plan with pointers, lengths or policies. */
+/* Makes a call whose plan has extras: pointers, lengths or policies. */
 NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
 {
     const NcPlan *plan = now->plan;
@@ -629,7 +634,7 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         owners[i].keep = NULL;
     }
     if (composed) {
-        /* the user's functions may replace the entry, and its call interface with it */
+        /* The user's functions may replace the entry, and drop its call interface. */
         Py_INCREF(cif);
         memset(now->frame + plan->outs, 0, plan->out_bytes);
     }
@@ -646,7 +651,7 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         }
         ran = 1;
     }
-    /* Python code that ran may have moved the memory of earlier pointers. */
+    /* If Python code ran, it may have moved the memory behind earlier pointers. */
     if ((NC_UNLIKELY(ran) && plan->owners > 0 &&
          nc_check_unmoved((PyObject *)now->self, owners, plan->owners) < 0) ||
         take_lengths(now, args) < 0) {
@@ -665,8 +670,8 @@ done:
     value = nc_release_pointers(value, owners, plan->owners);
     if (composed) {
         if (ends > 0 && value == NULL && now->failed) {
-            /* The pointer is open again only if C itself reported a failure. After an exception of
-             * a callback, C may have freed it or not. */
+            /* Reopen the pointer only if C was not called or reported a failure. If a callback
+             * raised, C may have freed the pointer. */
             nc_end_undo(args[cif->ended]);
         }
         nc_outs_drop(cif, now->frame + plan->outs);
@@ -690,7 +695,7 @@ NC_HOT_INLINE PyObject *call(Call *now, PyObject *const *args)
     return called(now);
 }
 
-/* A call with a large frame, or without a plan yet. */
+/* Makes a call that needs a large frame or has no plan yet. */
 NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCallInterface *cif)
 {
     Call now = {self, cif, plan_of(cif), NULL, NULL, 0};
@@ -699,7 +704,7 @@ NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCall
     }
     const size_t bytes = now.plan->bytes;
     if (bytes > 2 * SMALL) {
-        /* For the frame and the stack arguments, and the same again for a thunk. */
+        /* Half is for the frame and the copied stack arguments, half for the same in a thunk. */
         PyObject *name = nc_callable_name(self);
         if (name == NULL || nc_stack_require(name, 4 * bytes) < 0) {
             return NULL;
@@ -736,8 +741,8 @@ static char letter_of(PyObject *value)
     return PyBytes_CheckExact(value) || value == Py_None ? 'P' : '\0';
 }
 
-/* The call interface of a variadic function for additional arguments of these types, as a new
- * reference. `key` consists of the texts of the types. */
+/* Returns the call interface of a variadic function for additional arguments of these types, as a
+ * new reference. `key` is a str with one letter for each type, or `types` itself. */
 static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *types)
 {
     PyObject *known = cif->ways != NULL ? PyDict_GetItemWithError(cif->ways, key) : NULL;
@@ -754,8 +759,8 @@ static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *t
     return (NcCallInterface *)(void *)made;
 }
 
-/* Asks Python code for the type of an additional argument. Replaces *value by the value to convert
- * to that type. */
+/* Asks Python code for the type of an additional argument, and returns it. Replaces *value with the
+ * value to convert to that type. */
 static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t index)
 {
     PyObject *name = nc_callable_name((NcCallable *)(uintptr_t)self);
@@ -771,7 +776,7 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
     return type;
 }
 
-/* Calls with additional arguments, by a call interface that includes their types. */
+/* Makes a call with additional arguments, using a call interface that includes their types. */
 NC_NOINLINE PyObject *call_described(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallInterface *cif = (NcCallInterface *)(void *)Py_NewRef(self->cif);
@@ -837,7 +842,7 @@ NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_
     return result;
 }
 
-/* ---- the outer forms ------------------------------------------------------------------------- */
+/* ---- vectorcall and methods ------------------------------------------------------------------ */
 
 NC_NOINLINE PyObject *call_otherwise(NcCallable *self, PyObject *const *args, size_t nargsf,
                                      PyObject *kwnames)

@@ -16,7 +16,7 @@ static PyObject *wrong_count(NcCallable *self, Py_ssize_t given)
                              nargs == 1 ? "" : "s", given);
 }
 
-/* Raises the error for the first argument that a call with keywords lacks. */
+/* Raises TypeError for the first argument that is missing in a call with keywords. */
 static void missing(NcCallable *self, PyObject *const *ordered, Py_ssize_t given)
 {
     PyObject *names = self->cif->names;
@@ -47,8 +47,8 @@ Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name)
     return -1;
 }
 
-/* Returns the position of keyword `name`, or -1 with an exception. Tries position `likely` first.
- * */
+/* Returns the position of keyword `name`; tries position `likely` first. Returns -1 with an
+ * exception on failure. */
 static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t likely)
 {
     PyObject *names = self->cif->names;
@@ -138,8 +138,8 @@ PyObject *nc_vectorcall_wrapper(PyObject *object, PyObject *const *args, size_t 
     }
     PyObject *wrapper = Py_XNewRef(self->more->wrapper);
     if (wrapper == NULL) {
-        /* Python code may run here and replace the function pointer. Then the wrapper may call the
-         * old function, so it is not cached. */
+        /* Python code may run here and replace the function pointer. In that case the wrapper is
+         * not cached, because it may call the old function. */
         void *target = NC_SINGLE_TARGET(self);
         wrapper = PyObject_CallOneArg(nc_hooks.make_wrapper, object);
         NcMore *more = wrapper != NULL ? nc_callable_more(self) : NULL;
@@ -173,8 +173,8 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 
 /* ---- calls that ask for entries -------------------------------------------------------------- */
 
-/* Calls a method of the hook with the callable, the values and, unless NULL, `names`. Returns a new
- * reference, possibly to None, or NULL with an exception. */
+/* Calls a method of the hook with the callable, the values and, unless it is NULL, `names`. Returns
+ * a new reference, or NULL with an exception. Without a hook, returns None. */
 static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
                           Py_ssize_t count, PyObject *names)
 {

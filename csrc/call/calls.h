@@ -1,5 +1,5 @@
-/* csrc/call/calls.h: the uncommon calls of a native callable: calls with keywords or a wrong number
- * of arguments, calls through a Python wrapper, and calls that ask a hook for the entry.
+/* csrc/call/calls.h: the slow paths of calling a native callable: calls with keywords or a wrong
+ * number of arguments, calls through a Python wrapper, and calls that ask a hook for the entry.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_CALLS_H
@@ -11,7 +11,8 @@
  * argument. Interned strings, which keywords usually are, are compared by address. */
 Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name);
 
-/* Puts keywords in order and calls the callable's vectorcall, or raises the error. */
+/* Puts keyword arguments in the signature's order, and calls the callable's vectorcall. Raises
+ * TypeError if names or numbers do not match. */
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);
 
@@ -26,13 +27,14 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *self, PyObject *none);
 /* Whether an object is a callable of one entry. */
 int nc_is_single(PyObject *object);
 
-/* Asks a callable's hook for an entry, for arguments that no entry matches exactly. Returns a new
- * reference to a callable of one entry; NULL if the hook creates no entry, perhaps with an
- * exception. */
+/* If no entry matches the arguments exactly, call this to ask the callable's hook for an entry.
+ * Returns a new reference to a callable of one entry. Returns NULL without an exception if the hook
+ * creates no entry, or with an exception on failure. */
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs);
 
-/* Calls with keywords, in the order that the callable's hook returns. Returns the result, or NULL
- * with an exception. Returns NULL without an exception if no hook knows the names. */
+/* Asks the callable's hook to put keyword arguments in order, and makes the call. Returns the
+ * result, or NULL with an exception. Returns NULL without an exception if there is no hook, or it
+ * does not recognize the names. */
 PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                   PyObject *kwnames);
 

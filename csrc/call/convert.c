@@ -1,13 +1,13 @@
-/* csrc/call/convert.c: interprets the conversions (plan.h) of Thunks and of ufunc loops. For
- * Thunks, this is the C half of nc_conversion.
+/* csrc/call/convert.c: executes conversions (plan.h) for Thunks and ufunc loops. For Thunks, the
+ * routine nc_conversion calls nc_convert here.
  *
  * The block of the incoming call and the frame of the outgoing call lie on the C stack. Ops before
  * the call fill the frame. Ops after it write through the caller's pointers and store the result in
- * the block. If an op fails, other ops store the values that C gets instead. Everything runs
- * without the GIL, except where thunk.h takes it.
+ * the block. If an op fails, separate ops store the values that C gets instead. Nothing here needs
+ * the GIL. It is taken only to call functions that need it, and to handle exceptions.
  *
- * A Thunk may be deallocated during its own call. Its memory, spec and conversion stay valid for a
- * while (call/thunkobject.h). */
+ * A Thunk may be deallocated during its own call. Its memory, spec and conversion stay valid until
+ * 256 more Thunks have ended (call/thunkobject.h). */
 #include "convert.h"
 
 #include "entry.h"
@@ -240,8 +240,8 @@ static size_t bytes_to_copy(const Loop *now, const NcLoopArray *array)
     return has_gaps ? (size_t)size : 0;
 }
 
-/* Copies an array, starting at dimension `axis`. Steps that are NULL mean that the array is
- * contiguous. */
+/* Copies an array, starting at dimension `axis`. A side whose steps are NULL is contiguous. Returns
+ * the number of bytes copied. */
 static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axis, char *to,
                          const Py_ssize_t *to_steps, const char *from, const Py_ssize_t *from_steps)
 {
@@ -259,7 +259,7 @@ static size_t copy_array(const Loop *now, const NcLoopArray *array, uint32_t axi
     return done;
 }
 
-/* Prepares the arrays of a loop element: their contents, and the addresses that the function
+/* Prepares the arrays for one loop element: fills them, and sets the addresses that the function
  * gets. */
 static void begin_arrays(const Loop *now)
 {
@@ -306,8 +306,7 @@ static int make_copies(const Loop *now)
     return 0;
 }
 
-/* Checks that all lengths fit the function's integer arguments. Returns 0, or -1 with an exception.
- * */
+/* Returns 0 if all lengths fit the function's integer arguments, otherwise -1 with an exception. */
 static int check_lengths(const NcLoop *loop, const NcLoopLength *length, const Py_ssize_t *lengths,
                          NcCallable *function)
 {

@@ -8,10 +8,10 @@
 
 #include "platform/stub_sizes.h"
 
-/* A loop's user data, its last argument. */
+/* The user data of a ufunc loop, which NumPy passes as the last argument. */
 typedef struct {
     void *function;
-    NcCallable *callable;      /* its error convention gives the exception of a failure */
+    NcCallable *callable;      /* exceptions name it */
     const struct NcLoop *loop; /* in generated loops, this is nc_symbols instead */
 } NcLoopData;
 

@@ -1,4 +1,5 @@
-/* csrc/call/failure.c: errno and failing results; implements failure.h. */
+/* csrc/call/failure.c: implements failure.h: saves errno around calls, and raises exceptions for
+ * failing results. */
 #include "failure.h"
 
 #include "values/names.h"
@@ -38,7 +39,8 @@ static int as_errno(PyObject *code, int *out)
     return 0;
 }
 
-/* set_errno(code): sets the saved errno, and the errno that C sees after the running callback. */
+/* set_errno(code): sets the saved errno. In a callback, also sets the errno that C sees when the
+ * callback returns. */
 PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
 {
     if (as_errno(code, &saved) < 0) {
@@ -65,7 +67,7 @@ PyObject *nc_error_conventions(void)
 #undef VALUES
 }
 
-/* Calls the hook that raises the exception. Returns -1, or 0 if the hook raises none. */
+/* Calls the hook that raises exceptions for failing results. Returns -1 if it raises, else 0. */
 static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 {
     PyObject *text = nc_name(name);
@@ -78,7 +80,7 @@ static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code)
 {
-    /* An exception that is set is more specific. */
+    /* An exception that is already set is more specific, so it propagates. */
     if (value != NULL &&
         (PyErr_Occurred() || fail((PyObject *)self, value, convention, code) < 0)) {
         Py_CLEAR(value);

@@ -1,5 +1,5 @@
-/* csrc/call/failure.h: errno and failing results, for calls of entries with error flags
- * (docs/abi/provide.md, "Flags"). */
+/* csrc/call/failure.h: saves errno and raises exceptions for failing results, in calls of entries
+ * with error flags (docs/abi/provide.md, "Flags"). */
 #ifndef NC_FAILURE_H
 #define NC_FAILURE_H
 
@@ -15,18 +15,18 @@ int nc_errno_keep(void);
 extern NC_THREAD_LOCAL int *nc_errno_of_callback;
 
 /* Handles a failing result. If an exception is set, it propagates. Otherwise, the error convention
- * (NC_ERRORS_*) determines from `value` and `code` whether to raise an exception. The code is
- * errno, or what the function wrote to its last argument. Takes over the reference to `value`.
- * Returns `value` if nothing is raised, otherwise NULL. */
+ * (NC_ERRORS_*) determines from `value` and `code` whether to raise an exception. `code` is errno,
+ * or the int that the function wrote through its last argument. Takes over the reference to
+ * `value`. Returns `value` if nothing is raised, otherwise NULL. */
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
 
-/* Raises OverflowError for a dimension that does not fit the function's integer. An exception that
- * is already set stays. */
+/* Raises OverflowError for a dimension that does not fit the function's integer. Keeps an exception
+ * that is already set. */
 void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter);
 
 /* Takes the result of a function that returns a new reference. If the function set an exception, it
- * propagates. NULL without an exception raises the exception of the error convention, or else
- * SystemError. */
+ * propagates. If the result is NULL without an exception, raises the exception of the error
+ * convention, or SystemError if the convention raises none. */
 PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code);
 
 /* Returns a new dict from the names of error conventions to their flags. */

@@ -1,4 +1,4 @@
-/* csrc/call/kept.c: the dicts of kept.h. */
+/* csrc/call/kept.c: implements kept.h: dicts that keep alive the functions that C stores. */
 #include "kept.h"
 
 #include "values/destructor.h"
@@ -8,9 +8,10 @@
 
 /* ---- the functions of one dict --------------------------------------------------------------- */
 
-/* Returns the key of a function: a new tuple, or NULL. It has the C type, in the form of the spec
- * that converts Python functions to that type, and the function. For a native callable it also has
- * the present entry. With `itself`, the key identifies the function by address. */
+/* Returns the key of a function in a dict: a new tuple, or NULL with an exception. The key holds
+ * the function and its C type: the CallbackSpec and the signature's address. For a native callable,
+ * the key also identifies the current entry. If `itself` is 1, the key holds the function's address
+ * instead of the function. */
 static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
 {
     PyObject *made_by = argument->passed != NULL ? argument->passed : Py_None;
@@ -24,8 +25,8 @@ static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
                   : Py_BuildValue("(OnO)", made_by, type, value);
 }
 
-/* Looks up a key. If __hash__ or __eq__ of the function raises, *key is replaced by a key that uses
- * the function's identity. Returns a borrowed reference, or NULL, perhaps with an exception. */
+/* Looks up a key. If the function's __hash__ or __eq__ raises, replaces *key with a key that holds
+ * the function's address. Returns a borrowed reference, or NULL, perhaps with an exception. */
 static PyObject *found_in(PyObject *kept, const NcArgument *argument, PyObject *value,
                           PyObject **key)
 {
@@ -44,7 +45,7 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
 {
     const NcArgument *argument = &cif->arguments[index < 0 ? 0 : index];
     NcPin *pin = NULL;
-    if (argument->passed == NULL) { /* the first conversion sets it */
+    if (argument->passed == NULL) { /* nc_pin_value sets it */
         pin = nc_pin_value(cif, name, index, value);
         if (pin == NULL) {
             return -1;
@@ -70,8 +71,8 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
 
 static PyObject *of_process; /* NULL before first use */
 
-/* Maps the address of an object to a dict of the functions kept with the object. The dict also
- * holds a weak reference to the object, whose callback drops the dict. */
+/* Maps the address of an object to a dict of the functions kept with the object. Each dict also
+ * holds a weak reference to its object. The reference's callback drops the dict. */
 static PyObject *of_objects; /* NULL before first use */
 
 static PyObject *made_once(PyObject **place)
@@ -93,12 +94,12 @@ static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
 
 static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
 
-/* Returns the dict of functions kept as long as an argument lives: a borrowed reference, or NULL
- * with an exception. */
+/* Returns the dict of functions that are kept as long as the argument `holder` lives: a borrowed
+ * reference, or NULL with an exception. */
 static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
 {
     PyObject *all = made_once(&of_objects);
-    holder = nc_cffi_origin(holder); /* C may call the functions when it frees the object */
+    holder = nc_cffi_origin(holder); /* outlives the destructor, which may call them */
     PyObject *key = all != NULL ? PyLong_FromVoidPtr(holder) : NULL;
     PyObject *kept = key != NULL ? PyDict_GetItemWithError(all, key) : NULL;
     if (kept != NULL || PyErr_Occurred()) {
@@ -154,7 +155,7 @@ int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *con
     if (kept == NULL) {
         return -1;
     }
-    Py_INCREF(kept); /* the function's own code may drop the object */
+    Py_INCREF(kept); /* __hash__ or __eq__ may drop the holder */
     int status = nc_keep_in(kept, cif, (PyObject *)self, index, args[index], address);
     Py_DECREF(kept);
     return status;

@@ -1,9 +1,9 @@
-/* csrc/call/kept.h: keeps functions alive that C stores beyond the call that passed them (`keep=`),
- * and handles that are passed with them as user data.
+/* csrc/call/kept.h: keeps alive the functions that C stores after the call that passed them
+ * (`keep=`). Also keeps the handles that are passed with them as user data.
  *
- * Rule. The kept object is the pointer that C got, with everything that the pointer needs. Equal
- * functions of one C type share one pointer while they are kept, so C code can find a function in a
- * list to remove it. The pointers are kept in a dict of the process, of a library's file, or of one
+ * Rule. The pointer that C stores is kept alive, with everything that it needs. Equal functions of
+ * one C type share one pointer while they are kept, so C code can find a function in a list and
+ * remove it. The pointers are kept in a dict that belongs to the process, to a library, or to one
  * of the arguments.
  *
  * A function whose `__hash__` or `__eq__` raises an exception equals only itself.
@@ -14,8 +14,8 @@
 
 #include "layout.h"
 
-/* Converts argument `index`, a function or a handle, and keeps the pointer as `cif` says. 0, or -1
- * with an exception. */
+/* Converts argument `index`, a function or a handle, and keeps the pointer alive as `cif->keep`
+ * says. Returns 0, or -1 with an exception. */
 int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *const *args,
                      Py_ssize_t index, void **address);
 
@@ -24,8 +24,9 @@ int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *con
 int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                PyObject *value, void **address);
 
-/* The dict of the library that an entry's owner belongs to. The owner is a symbol, a callable, or
- * several of them. A borrowed reference; NULL without an exception if there is none. */
+/* Returns the dict of the library to which an entry's owner belongs. The owner is a Library, a
+ * callable, or a tuple or list of owners, such as a symbol. A borrowed reference; NULL without an
+ * exception if there is no library. */
 PyObject *nc_library_kept(PyObject *owner);
 
 #endif

@@ -4,12 +4,12 @@
  * How it works. nativecall/_plan/callplan.py makes a plan for each call interface, according to the
  * platform's ABI. call.c executes the plan. A call has a *frame* in memory. The frame begins with
  * the block, an image of the processor's state: argument registers, result registers and stack
- * arguments (invoke.h). Behind the block lies all that does not go into registers unchanged:
+ * arguments (invoke.h). After the block comes everything that does not go into registers unchanged:
  * structs that are split into pieces, copies, out-parameters, and owners of pointers. All offsets
  * are bytes from the start of the frame.
  *
- * A plan is immutable, and shared by all callables of its call interface. It lies in a Python bytes
- * object, which never moves. callplan.py packs these structs field by field. */
+ * A plan is immutable, and shared by all callables of its call interface. It is stored in a Python
+ * bytes object, which never moves. callplan.py packs these structs field by field. */
 #ifndef NC_PLAN_H
 #define NC_PLAN_H
 
@@ -18,26 +18,27 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What a step does. For an argument, it converts a value and stores it at `at`; then its moves copy
- * that memory into registers. For a result, the moves come first. */
+/* What a step does. For an argument, the step converts a value and stores it at offset `at`. Then
+ * its moves copy that memory into registers. For a result, the moves come first. */
 enum {
     NC_STEP_VOID,     /* no result */
-    NC_STEP_DOUBLE,   /* in a word of the block, like all up to BOOL */
+    NC_STEP_DOUBLE,   /* in a word of the block, like the codes up to BOOL */
     NC_STEP_FLOAT,    /* */
     NC_STEP_SIGNED,   /* an integer of `size` bytes, extended to a word by its sign */
     NC_STEP_UNSIGNED, /* the same, extended by zeros */
     NC_STEP_BOOL,     /* */
     NC_STEP_SCALAR,   /* any scalar letter; `size` bytes are cleared first */
-    NC_STEP_POINTER,  /* the NcPointer at `owner` keeps it valid, as for VIEW */
+    NC_STEP_POINTER,  /* kept valid by the NcPointer at `owner`, like VIEW */
     NC_STEP_OBJECT,   /* a Python object */
-    NC_STEP_VIEW,     /* with `size` dimensions; its words are at `memory` */
+    NC_STEP_VIEW,     /* has `size` dimensions; its words are at `memory` */
     NC_STEP_STRUCT,   /* of `memory` bytes, kept valid by the NcPointer at `owner`. If `owner` is 0,
-                         `size` is NC_PIECES or NC_WHOLE. If a result has no moves, C writes it to
-                         the address at `at`; if it has an `owner`, it contains pointers */
-    NC_STEP_FUNCTION, /* as POINTER, but also takes functions that C stores */
+                         `size` is NC_PIECES or NC_WHOLE. C writes a result without moves
+                         to the address at `at`. A result with an `owner` contains pointers */
+    NC_STEP_FUNCTION, /* like POINTER, but also takes functions that C stores */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
     NC_STEP_LENGTH,   /* the length of a text, an integer of `size` bytes. The text is argument
-                         `memory`, kept by `owner`, or, if `owner` is 0, out-parameter `memory` */
+                         `memory`, kept valid by the NcPointer at `owner`. If `owner` is 0, it is
+                         out-parameter `memory` */
 };
 
 /* How a struct without pointers is passed. */
@@ -72,7 +73,7 @@ typedef struct NcPlan {
     uint32_t bytes;   /* of the frame */
     uint32_t owners;  /* number of NcPointers */
     uint32_t owned;   /* offset of the first NcPointer */
-    uint32_t outs;    /* offset of the out-parameters, and their size */
+    uint32_t outs;    /* offset of the out-parameters; their size follows */
     uint32_t out_bytes;
     uint32_t told; /* offset of the int of NC_ERRORS_ARGUMENT; 0: none */
     NcStep before; /* its moves are executed first */
@@ -81,14 +82,15 @@ typedef struct NcPlan {
 } NcPlan;
 
 /* A closure plan: how to receive a call from C and call a Python function. _plan/callplan.py makes
- * it from the same placement; callable/closure.c executes it. The frame consists of the block
- * alone. Values that are split into pieces are assembled in a scratch area of NC_SCRATCH_BYTES, one
- * value at a time.
+ * it from the same argument placement as a call plan. callable/closure.c executes it. The frame
+ * consists of the block alone. Values that are split into pieces are assembled in a scratch area of
+ * NC_SCRATCH_BYTES, one value at a time.
  *
  * In an argument's step, `at` is an offset in the block or, if the step has moves, in the scratch
- * area. If `owner` is 1, the pointer at `at` points to the value. Letters are those of call plans.
+ * area. If `owner` is 1, the pointer at `at` points to the value. Letters are as in call plans.
  * Views are NC_STEP_POINTER, too. The result's step works in the other direction. If the result is
- * returned by reference, `at` is the offset where the caller expects its address, or NC_NOWHERE. */
+ * returned by reference, `at` is the offset at which the caller expects the result's address;
+ * NC_NOWHERE if it expects none. */
 enum { NC_SCRATCH_BYTES = 64 };
 #define NC_NOWHERE UINT32_MAX
 
@@ -102,11 +104,11 @@ typedef struct NcClosurePlan {
     NcStep steps[]; /* then the moves */
 } NcClosurePlan;
 
-/* A conversion: how a C function of one signature calls a function of another. _plan/conversion.py
- * makes it from a plan of _plan/conversionplan.py. Either call/convert.c executes it without
- * Python, or _codegen/conversioncode.py compiles it. Each op moves or checks one value, or is a
- * step of the call. Offsets count from one of four bases. The value itself, or a pointer to it, is
- * at the offset. */
+/* A conversion: how a C function of one signature calls a function of another signature.
+ * _plan/conversion.py makes it from a plan of _plan/conversionplan.py. Either call/convert.c
+ * executes it without Python, or _codegen/conversioncode.py compiles it. Each op moves or checks
+ * one value, or is a step of the call. Offsets count from one of four bases. The value itself, or a
+ * pointer to it, is at the offset. */
 enum {
     NC_BASE_FRAME, /* the frame of the outgoing call, as for call plans */
     NC_BASE_BLOCK, /* the block of the incoming call, as for closure plans */
@@ -157,8 +159,8 @@ enum {
     NC_CONVERSION_KEEPS = 1,      /* the exception stays set in the thread state */
     NC_CONVERSION_SETS_ERRNO = 2, /* errno shows a failure */
     NC_CONVERSION_REACHES_C = 4,  /* the caller sees a failure of the function itself */
-    NC_CONVERSION_TELLS = 8,      /* the caller's int shows failures; the function takes none */
-    NC_CONVERSION_BY_CODE = 16,   /* the function reports by errno, or by its last argument */
+    NC_CONVERSION_TELLS = 8,      /* failures set the caller's error int; the function takes none */
+    NC_CONVERSION_BY_CODE = 16,   /* the function reports failures by errno or its last argument */
 };
 
 typedef struct NcConversion {
@@ -176,9 +178,9 @@ typedef struct NcConversion {
     NcOp ops[];
 } NcConversion;
 
-/* A ufunc loop over a C function (nativecall/_ufunc/): runs the conversion of one element as often
- * as NumPy asks. The block of the incoming call consists of words: the address of each operand's
- * element, the core dimensions, and the steps of all operands along the core dimensions. */
+/* A ufunc loop over a C function (nativecall/_ufunc/): runs the conversion once for each element.
+ * The block of the incoming call consists of words: the address of each operand's element, the core
+ * dimensions, and the steps of all operands along the core dimensions. */
 typedef struct NcLoop {
     uint32_t operands;
     uint32_t dimensions;
@@ -186,14 +188,14 @@ typedef struct NcLoop {
     uint32_t needs_gil; /* 1: the loop runs with the GIL held */
     uint32_t arrays;    /* number of NcLoopArrays, which follow */
     uint32_t lengths;   /* number of NcLoopLengths, which follow these */
-    uint32_t axes;      /* number of dimensions that follow, those of each array in turn */
+    uint32_t axes;      /* number of dimension indices that follow, array by array */
     uint32_t data;      /* offset of the conversion from the start */
 } NcLoop;
 
 /* An operand with core dimensions, whose address the function gets. */
 typedef struct {
     uint32_t operand;
-    uint32_t given;      /* the operand whose contents the array starts with, or NC_NOWHERE */
+    uint32_t given;      /* the operand that initialises the array, or NC_NOWHERE */
     uint32_t step;       /* index of its first step among all steps */
     uint32_t given_step; /* the same for `given` */
     uint32_t axis;       /* index of its first dimension among `axes` */
@@ -236,8 +238,8 @@ static inline void nc_move_all(const NcStep *step, char *to, const char *from)
     }
 }
 
-/* Returns a word of a block. nc_word_extended and nc_word_cleared extend the integer in the low
- * `size` bytes of a word with its sign or with zeros. */
+/* Returns a word of a block. nc_word_extended sign-extends the integer in the low `size` bytes of a
+ * word; nc_word_cleared zero-extends it. */
 static inline uint64_t nc_word_at(const char *from)
 {
     uint64_t word;

@@ -1,4 +1,5 @@
-/* csrc/call/thunk.c: failures of C -> C thunks, and rare conversions. */
+/* csrc/call/thunk.c: implements thunk.h: failures of C -> C thunks, and conversions of rare number
+ * types. */
 #include "thunk.h"
 
 #include "plan.h"
@@ -15,8 +16,8 @@
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Acquires the GIL; a thread of another interpreter gets a RuntimeError instead. Returns how the
- * GIL was acquired, or NC_GIL_REFUSED. */
+/* Acquires the GIL, and returns how it was acquired. Returns NC_GIL_REFUSED while Python is
+ * finalizing, and in a thread of another interpreter, where it also raises RuntimeError. */
 static int take_gil(void)
 {
     int acquired = nc_is_finalizing() ? NC_GIL_REFUSED : nc_gil_acquire();
@@ -41,7 +42,7 @@ static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, in
         return;
     }
     if (PyErr_Occurred() && nc_left_here()) {
-        /* The call from Python has failed already. */
+        /* The enclosing call from Python has failed already. */
         nc_gil_release(acquired);
         errno = code;
         return;
@@ -58,7 +59,7 @@ static void raise_failure(const NcThunk *thunk, uint64_t step, uint64_t bits, in
                                      (unsigned long long)bits, reported);
     }
     if (made == Py_None) {
-        /* The failure follows from the exception that is already set: keep that. */
+        /* The exception that was set before is the cause of the failure: keep it. */
         nc_exception_put(before);
         before = NULL;
     } else if (made != NULL) {
@@ -88,7 +89,7 @@ void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_
     int code = 1;
     if (step == tested && (flags & NC_CONVERSION_REACHES_C)) {
         if (sets_errno && errno == 0) {
-            errno = EIO; /* any other errno may be the function's own reason */
+            errno = EIO; /* another errno may be the function's own */
         }
         if (!(flags & NC_CONVERSION_TELLS)) {
             return;
@@ -189,7 +190,7 @@ static void load_number(char code, const char *from, Number *number)
     }
 }
 
-/* Converts a float to an integer of equal value; 0 if there is none. */
+/* Converts a float to an integer of equal value. Returns 0 if no integer is equal. */
 static int make_integer(Number *number)
 {
     long double value = number->part[0];
@@ -227,7 +228,7 @@ static int store_number(char code, Number *number, char *to, int exact)
     if (number->is_integer) {
         long double value =
             number->is_negative ? (long double)(int64_t)number->bits : (long double)number->bits;
-        /* If long double is double, the value is rounded already. */
+        /* If long double is no wider than double, this conversion may already round. */
         int lost = number->is_negative ? (int64_t)value != (int64_t)number->bits
                                        : value >= 0x1p64L || (uint64_t)value != number->bits;
         number->part[0] = value;

@@ -1,7 +1,7 @@
 /* csrc/call/thunk.h: runtime support for C -> C thunks, both generated ones and those that
  * convert.c executes. The common path through a thunk calls no function declared here.
  *
- * The context of a thunk's stub is the object that owns it (call/thunkobject.h).
+ * The context of a thunk's stub is the Thunk, which owns the stub (call/thunkobject.h).
  *
  * Functions here need the GIL only if their comment says so. */
 #ifndef NC_THUNK_H
@@ -10,28 +10,30 @@
 #include "thunkobject.h"
 
 /* Handles a failed step, with the bits of its value. If the function itself failed (`tested`) and
- * the caller's error convention can report that, sets errno or *told by `flags` (NC_CONVERSION_*).
+ * the caller's error convention can report that, sets errno or *told as `flags` (NC_CONVERSION_*)
+ * say.
  *
- * Otherwise raises an exception. The helper makes a Python function for the callable's name; this
- * is called with (step, bits, reported), and returns the exception. It returns None if the C
- * function set an exception itself, or is a Python function that has just reported one. The
- * exception is treated like those of callbacks (platform/exceptions.h). With NC_CONVERSION_KEEPS it
- * stays set, for callers that hold the GIL and check. Takes the GIL. Preserves errno, unless errno
- * reports failures. */
+ * Otherwise takes the GIL and raises an exception. `helper.maker(name)` returns a Python function,
+ * which is called with (step, bits, reported) and returns the exception. That function returns None
+ * if the C function set an exception itself, or is a callback that has just reported one.
+ *
+ * The exception is treated like those of callbacks (platform/exceptions.h). With
+ * NC_CONVERSION_KEEPS it stays set, for callers that hold the GIL and check for it. Preserves
+ * errno, unless errno reports failures. */
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_t flags,
                      uint32_t tested, int *told);
-/* For thunks of functions that need the GIL: takes it, in any thread. Returns a value for
+/* For thunks of functions that need the GIL: takes the GIL, in any thread. Returns a value for
  * nc_thunk_drop_gil. Returns -1, with the GIL as it was, if the function must not be called: Python
- * is finalizing, the thread is in another interpreter, or an exception was left in it. Preserves
- * errno. */
+ * is finalizing, the thread belongs to another interpreter, or an exception was left in the thread.
+ * Preserves errno. */
 int nc_thunk_take_gil(void);
 /* Releases the GIL. An exception that the function set is treated like those of callbacks. With
- * `keep` it stays set, for callers that held the GIL and check. Preserves errno. */
+ * `keep` it stays set, for callers that held the GIL and check for it. Preserves errno. */
 void nc_thunk_drop_gil(const NcThunk *thunk, int taken, int keep);
 /* Whether an exception is set. Needs the GIL. */
 int nc_thunk_raised(void);
-/* If a function left an exception set in this thread, takes the GIL; then the enclosing call from
- * Python raises the exception, or it is reported. */
+/* If a function left an exception set in this thread, takes the GIL. The enclosing call from Python
+ * then raises the exception; without such a call, it is reported as unraisable. */
 void nc_thunk_settle(const NcThunk *thunk);
 int nc_thunk_errno(void);
 void nc_thunk_set_errno(int code);
@@ -39,7 +41,7 @@ void nc_thunk_set_errno(int code);
 /* Converts a scalar between the types of two letters, like Convert of _plan/conversionplan.py. If
  * the value does not fit, returns 0 and sets *bits; the target is then undefined. */
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact, uint64_t *bits);
-/* A scalar as 64 bits, for nc_thunk_failed; a float as a double. */
+/* Returns a scalar as 64 bits, for nc_thunk_failed. A float is converted to double. */
 uint64_t nc_thunk_bits(char code, const char *from);
 
 #endif

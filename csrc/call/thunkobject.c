@@ -47,8 +47,8 @@ static int is_conversion(PyObject *code)
 
 /* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts). `bytes` is the
  * size of the Thunk without its tuple. A place is (index, offset). `code` is either a tuple
- * (address, owner), where address 0 means the function's own pointer, or a bytes object that holds
- * an NcConversion. */
+ * (address, owner), where address 0 selects the function's own pointer, or a bytes object that
+ * holds an NcConversion. */
 static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     NcCallInterface *inner;
@@ -158,7 +158,7 @@ static PyObject **kept_of(NcThunk *self)
     return self->spec->kept != 0 ? (PyObject **)(void *)((char *)self + self->spec->kept) : &none;
 }
 
-/* Converts a bound value; appends the objects that the value needs to `kept`. */
+/* Converts a bound value, and appends to `kept` the objects that the value needs. */
 static int store(NcThunk *self, const NcPlace *place, PyObject *value, PyObject *kept)
 {
     const NcCallInterface *inner = self->spec->inner;
@@ -205,7 +205,7 @@ static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
     if (kept == NULL) {
         return 0;
     }
-    /* Raise now what Python functions in structs have raised: no later call could raise it. */
+    /* Raise the exceptions of Python functions in structs now, because no later call could. */
     nc_pins_close(kept, &first);
     if (first != NULL && nc_stash_raise(NULL, first) == NULL) {
         return -1;
@@ -230,8 +230,7 @@ static int fill(NcThunk *self, PyObject *const *values)
         status = *kept_of(self) != NULL ? 0 : -1;
     }
     if (status < 0 && kept != NULL) {
-        /* A traceback keeps frames alive, and they keep the list alive, so release the buffers that
-         * the list holds. */
+        /* The traceback's frames may keep the list alive, so empty it to release its buffers. */
         PyObject *raised = nc_exception_take();
         (void)PyList_SetSlice(kept, 0, PyList_GET_SIZE(kept), NULL);
         nc_exception_put(raised);
@@ -300,7 +299,7 @@ static void free_thunk(NcThunk *self)
     NcThunkSpec *spec = self->spec;
     PyObject_GC_Del(self);
     Py_XDECREF(function);
-    Py_DECREF(spec); /* may free code, which runs Python code */
+    Py_DECREF(spec); /* may free code, and so run Python code */
 }
 
 /* Stores a thunk that has ended, and returns the oldest stored one, or NULL. */

@@ -1,4 +1,4 @@
-/* csrc/call/thunkobject.h: thunks as objects. A Thunk owns a C function that calls another C
+/* csrc/call/thunkobject.h: thunks as Python objects. A Thunk owns a C function that calls another C
  * function. Thunks with the same signature and conversion share a ThunkSpec.
  *
  * Python code (_callable/thunk.py) makes a ThunkSpec once for a signature and a conversion. The
@@ -7,9 +7,9 @@
  * from the Thunk, and needs no other memory.
  *
  * Threads: everything here needs the GIL, except calls of a thunk. The data that a call reads is
- * complete before the C function pointer is published, and does not change while the Thunk lives.
- * A call that is running when the last reference is dropped may still read this data. So the
- * memory, the code and the name stay until 256 more thunks have ended. */
+ * complete before the C function pointer is published, and does not change while the Thunk lives. A
+ * call that is running when the last reference is dropped may still read this data. So the memory,
+ * the code and the name stay until 256 more thunks have ended. */
 #ifndef NC_THUNKOBJECT_H
 #define NC_THUNKOBJECT_H
 
@@ -22,20 +22,20 @@ typedef struct {
 } NcPlace;
 
 typedef struct {
-    PyObject_VAR_HEAD           /* of `places` */
+    PyObject_VAR_HEAD           /* number of places */
         NcCallInterface *inner; /* of the inner function, without its check */
     NcCallInterface *wanted;    /* of the requested signature; NULL if values are bound */
     NcCallInterface *outer;     /* of the thunk, without the check */
-    PyObject *helper;           /* a Python object: store(…), maker(…) and pickled(…) */
+    PyObject *helper;           /* a Python object with methods store, maker and pickled */
     void *code;                 /* the code of stubs; NULL if the function's own pointer is used */
     const struct NcConversion *conversion; /* the conversion that `code` executes (call/plan.h), or
                                               NULL */
     PyObject *code_owner;                  /* owns `code` or `conversion` */
     uintptr_t flags;                       /* of the thunk's entry */
-    size_t bytes;                          /* of values, in all */
+    size_t bytes;                          /* of a Thunk's values and tuple */
     size_t kept;                           /* offset of the Thunk's tuple; 0 for none */
-    unsigned stack; /* estimate of the C stack that a call uses, with thunks below it */
-    char lasts;     /* 0 if memory was short: a later spec may have better code */
+    unsigned stack; /* estimate of the C stack that a call uses, with nested thunks */
+    char lasts;     /* 0: not cached; memory was short, and a later spec may have better code */
     NcPlace places[1];
 } NcThunkSpec;
 
@@ -45,8 +45,9 @@ typedef struct {
     NcThunkSpec *spec;
     void *pointer; /* the C function pointer; owned if it is a stub */
     void *target;  /* the inner C function */
-    /* Then come the bound values, or nc_symbols; then a tuple, if the spec has one. The tuple keeps
-     * the bound values that cannot be read back from memory, and the targets of pointers. */
+    /* The bound values follow or, without any, the address of nc_symbols; then a tuple, if the spec
+     * needs one. The tuple keeps the bound values that cannot be read back from memory, and the
+     * targets of pointers. */
 } NcThunk;
 
 extern PyTypeObject NcThunkSpec_Type;
