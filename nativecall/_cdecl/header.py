@@ -1,11 +1,10 @@
-"""Headers to declarations: parse a library's headers leniently, and cache the result on disk.
+"""Read declarations from a library's headers, and cache the result on disk.
 
-`read` checks the cache first. An entry is valid for the same compiler, options and environment,
-while two things are unchanged: every included file, and the directories where a new file could
-shadow an include (searched.py). Otherwise the headers go through the preprocessor and the parser.
-The table's `skipped` gives the reason for each declaration that cannot be used. If a file may have
-changed during the read, nothing is cached. `read` also accepts texts of declarations, which need no
-compiler.
+`read` checks the cache first. An entry is for one compiler, its options and environment. It is
+valid until an included file changes, or a directory where a new file could shadow an include
+(searched.py). Without a valid entry, `read` runs the preprocessor and the parser. Declarations that
+cannot be used are skipped; the table's `skipped` gives the reasons. If a file may have changed
+during the read, nothing is cached. `read` also accepts declarations as text, without a compiler.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int, int] | None
 
-#: Nanoseconds by which a file's timestamp may precede its last change: a tick of the kernel's
-#: clock.
+#: Nanoseconds by which a file's timestamp may be too early: one tick of the kernel's clock.
 _TICK = 10_000_000
 
 
@@ -59,7 +57,7 @@ def wanted(
                 f"(got {type(value).__name__} for {name!r})"
             )
         defines.append((name, str(int(value)) if isinstance(value, int) else value))
-    text = str.__str__(text) if isinstance(text, str) else text  # a subclass may return anything
+    text = str.__str__(text) if isinstance(text, str) else text  # a subclass may override methods
     return Wanted(tuple(names), tuple(folders), tuple(defines), text)
 
 
@@ -90,7 +88,7 @@ def read(
             missing = error
     strict = wanted.text is not None and only is None and not skip
     key, of_any = [_key(wanted, one, strict) for one in (command, None)]
-    # The meaning of a text also depends on the other types.
+    # With `names`, the meaning of a text depends on types that are not in the key.
     found = None if names is not None and wanted.text is not None else _kept(key)
     if found is None:
         if missing is not None:
@@ -101,7 +99,7 @@ def read(
         digest = _cache.hashed(said).digest()
         if names is None and not _changed_since(began, stamps):
             made_of = marshal.dumps((stamps, digest, _shared(table)))
-            for one in {key, of_any}:  # `of_any` is found without a compiler
+            for one in {key, of_any}:  # a process without a compiler looks up `of_any`
                 _cache.shared().put(one, made_of)
     else:
         stamps, digest, table = found
@@ -121,14 +119,14 @@ def _shared(table: Table) -> dict[str, Foreign]:
 
 
 def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:
-    """Return the cache key of a table; without `command`, the key of any compiler's last table."""
+    """Return a table's cache key; without `command`, that of the last table from any compiler."""
     whose = None if command is None else identity(command)
     told = repr(("headers", edition(), whose, wanted, strict, _place(wanted, command)))
     return _cache.hashed(told.encode(errors="backslashreplace")).digest()
 
 
 def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
-    """Return the current directory if relative paths in the environment depend on it."""
+    """Return the current directory if compiler options or the environment may refer to it."""
     if len(command or ()) < 2 and not any(map(os.environ.get, SEARCHED)):
         return None
     try:
@@ -138,7 +136,7 @@ def _place(wanted: Wanted, command: Sequence[str] | None) -> str | None:
 
 
 def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
-    """Return the cached stamps of the files, the hash of the table, and the table."""
+    """Return the cached (file stamps, hash of the table, table); None if missing or outdated."""
     found = _cache.shared().get(key)
     if found is None:
         return None
@@ -153,7 +151,7 @@ def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
 
 
 def stamp(path: str) -> Stamp:
-    """Return the stamp of a file. An mtime can be set back, a ctime cannot."""
+    """Return a stamp that changes with the file. Programs can set mtime back, but not ctime."""
     try:
         status = os.stat(path)
     except OSError:
@@ -162,7 +160,7 @@ def stamp(path: str) -> Stamp:
 
 
 def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
-    """Return whether a file may have changed after a time, so that its stamp may be too new."""
+    """Return whether a file may have changed since `began`, so that its stamp may be too new."""
     latest = began - _TICK
     return any([one is None or max(one[1:3]) >= latest for one in stamps.values()])
 
@@ -186,11 +184,10 @@ def _read(
 
 
 def doc(file: str, line: int) -> str | None:
-    """Return the comment for the declaration at a line of a header.
+    """Return the comment that describes the declaration at a line of a header, if any.
 
-    This is the comment directly before the declaration. If it is a Doxygen comment, empty lines may
-    separate the two. Otherwise it is a Doxygen comment directly after the declaration, such as
-    ``/**< ... */``.
+    A comment directly before the declaration comes first. Empty lines may follow a Doxygen comment.
+    The second choice is a Doxygen comment directly after the declaration, ``/**< ... */``.
 
     Other comments describe something else: the license, a section, the previous declaration.
     """
@@ -215,14 +212,14 @@ def doc(file: str, line: int) -> str | None:
     return "\n".join([one.rstrip() for one in bare]).strip() or None
 
 
-#: Marks of a Doxygen comment that does not describe the declaration after it.
+#: Words in Doxygen comments that do not describe the declaration after them.
 _ABOUT_OTHERS = r"[@\\](?:file|\{|\}|name|\w*group)|copyright|licen[cs]e"
 
 
 def _comment_before(lines: list[str]) -> str:
     """Return the comment at the end of some lines, if any.
 
-    A comment that starts on the line of a declaration belongs to that declaration.
+    A comment that follows code on the same line is not returned, since it describes that code.
     """
     import re
 

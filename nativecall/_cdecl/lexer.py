@@ -1,4 +1,4 @@
-"""Split C text into tokens, remove comments and digraphs, and read basic types and integers."""
+"""Split C text into tokens, remove comments, replace digraphs, and read types and integers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Macro = namedtuple("Macro", ["text", "parameters", "file", "line"])
 
 
 class Unexpanded(str):
-    """A use of a macro with parameters in a text; it is not a name."""
+    """The token for a use of a macro with parameters; it does not count as an identifier."""
 
     __slots__ = ()
 
@@ -49,14 +49,14 @@ CODES = {
     "double _Complex": "Zd",
     "long double _Complex": "Zg",
 }
-#: The inverse of `CODES`; if a code has two names, the longer one.
+#: The inverse of `CODES`. For a code with two names, it has the longer name.
 NAMES = {code: name for name, code in CODES.items()}
 BASIC = frozenset(("signed", *[word for name in ("void", *CODES) for word in name.split()]))
 TOKEN = (
     r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
     r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
 )
-# Text that translation phases 2 and 3 remove or replace, and literals, in which it stays.
+# Text that C's translation phases 2 and 3 remove or replace. Literals match too, to be kept.
 SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
 _LEXICAL = (
     r'"(?:\\.|[^"\\\n])*"'
@@ -68,7 +68,7 @@ DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# "}
 
 
 def _spellings() -> dict[tuple[str, ...], str]:
-    """Return the usual spelling of each type; keys are the sorted words of an allowed spelling."""
+    """Return a map from the sorted words of each allowed spelling to the usual spelling."""
     found: dict[tuple[str, ...], str] = {("signed",): "int"}
     for name in ("void", *[one for one in CODES if one != "unsigned int"]):
         words = name.split()
@@ -85,7 +85,7 @@ _SPELLINGS = _spellings()
 
 
 def basic_type(words: list[str]) -> str | None:
-    """Return the usual spelling of a basic type from words in any order; None if C has none.
+    """Return the usual spelling of a basic type from words in any order; None if there is none.
 
     >>> basic_type(["long", "unsigned", "int", "long"]), basic_type(["short", "double"])
     ('unsigned long long', None)
@@ -103,7 +103,7 @@ def tokenizer() -> Callable[[str], list[str]]:
 def without_comments(text: str) -> str:
     """Return a text with comments and digraphs replaced, and continued lines joined.
 
-    Only the latter, and universal character names, change its length.
+    Joined lines and universal character names shorten the text; other replacements keep its length.
     """
     import re
 
@@ -139,8 +139,9 @@ def macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
 
 
 def with_pragmas(tokens: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield tokens with their indices: each ``_Pragma`` of ``#pragma pack`` becomes that pragma,
-    and other ``_Pragma`` are dropped.
+    """Yield tokens with their indices, without ``_Pragma``.
+
+    ``_Pragma("pack(...)")`` becomes the token ``#pragma pack(...)``; any other is dropped.
     """
     at = 0
     while at < len(tokens):
@@ -155,9 +156,9 @@ def with_pragmas(tokens: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def typed_integer(literal: str) -> Integer:
-    """Return the value of an unsigned integer literal and its type.
+    """Return the value and the type of an integer literal, which has no sign.
 
-    Raise OverflowError if no C type can hold it.
+    Raise OverflowError if no C type can hold the value.
     """
     suffix = literal[len(literal.rstrip("uUlL")) :] if literal[-1] in "uUlL" else ""
     digits = literal[: len(literal) - len(suffix)].lower()

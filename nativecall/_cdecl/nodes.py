@@ -1,8 +1,8 @@
-"""Nodes: the C types that the parser builds from headers, laid out by gcc's rules.
+"""Nodes: the C types that the parser builds from declarations, laid out by gcc's rules.
 
 Nodes have the attributes of cffi's types (`kind`, `item`, `args`, `fields`, …). They also store the
 requested alignment, and the reason why values of a type cannot be passed. `Converter` converts
-nodes to C types; cffi types are first converted to nodes (cffitype.py).
+nodes to `CType` objects; cffi types are first converted to nodes (cffitype.py).
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "Converter")
 
-# A struct stands in for complex long double, which cffi lacks.
+# The struct that stands in for complex long double, which cffi lacks.
 STAND_IN = "struct __nc_Zg"
 WIDE = ("wchar_t", "char16_t", "char32_t")
 ANONYMOUS = "__nc_unnamed_"  # prefix of generated tags of unnamed structs
 # Maximum number of scalars that a function may pass by value. When cffi creates the function's
 # type, it describes every scalar of the arguments and the result, also in arrays and structs.
 MAX_SCALARS = 16384
-_SHOWN = 4  # names shown in a message at either end of a long path of fields
+_SHOWN = 4  # field names that a message shows at each end of a long path
 _MAX_SPELLED = 4 * MAX_TEXT  # maximum number of characters of a type in C
 
 
 def copied(one: Made) -> Made:
-    """Return a shallow copy. Importing the module `copy` takes as long as importing this one."""
+    """Return a shallow copy. The module `copy` would take as long to import as this module."""
     made = object.__new__(type(one))
     made.__dict__.update(one.__dict__)
     return made
 
 
 class Node:
-    """A type. `size` is None if the type has no size, or an unknown one.
+    """A type. `size` is None if the type has no size, or if the size is unknown.
 
-    Since typedefs share their parts, a few lines can describe a type of any depth and length. So
-    depth and length are limited.
+    Typedefs can build on each other, so a few lines can declare a type of any depth and length.
+    Both are therefore limited.
     """
 
     kind = "void"
@@ -92,11 +92,11 @@ class Node:
         self._pointers: dict[bool, Node] = {}
 
     def spell(self, declarator: str) -> str:
-        """Return C that declares `declarator`, using the names of structs and typedefs."""
+        """Return the C declaration of `declarator`, with the names of structs and typedefs."""
         return f"{self.typedef or self.cname} {declarator}".rstrip()
 
     def realigned(self, alignment: int, typedef: str = "") -> Self:
-        """Return a variant with a requested alignment. GCC and Clang pass both types alike."""
+        """Return a variant with a requested alignment; GCC and Clang pass it like the original."""
         made = copied(self)
         made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
         made._pointers = {}
@@ -105,7 +105,7 @@ class Node:
         return made
 
     def pointer(self, const: bool = False) -> Node:
-        """Return a pointer to the type, or to a `const` one."""
+        """Return a pointer to the type, or to the `const` type."""
         found = self._pointers.get(const)
         if found is None:
             found = self._pointers[const] = PointerTo(self, const)
@@ -123,7 +123,7 @@ class Node:
 
 
 class Number(Node):
-    """A scalar; `alignment` replaces the scalar's usual alignment, unless it is 0."""
+    """A scalar. A nonzero `alignment` replaces the scalar's usual alignment."""
 
     kind = "primitive"
     is_byte = False  # a character type under a typedef without 'char' in its name
@@ -137,7 +137,7 @@ class Number(Node):
 
 
 class Enumeration(Number):
-    """An enum, as its integer type. `values` is None if the enumerators are unknown."""
+    """An enum and its integer type. `values` is None if the enumerators are unknown."""
 
     kind = "enum"
 
@@ -148,12 +148,12 @@ class Enumeration(Number):
         self.values = values
 
     def fill(self, scalar: Scalar, values: Sequence[tuple[str, int]]) -> None:
-        """Complete the enum with its body, if only its name was declared so far."""
+        """Complete an enum that was created before its body was read."""
         self.scalar, self.values = scalar, values
         self.size, self.alignment = scalar.size, scalar.alignment
 
 
-#: If only the size and alignment of a type are known, its name is this prefix and the two numbers.
+#: Prefix of the name of a type with a known size and alignment only; both numbers follow.
 UNUSABLE = "__nc_unusable_"
 VA_LIST = "__builtin_va_list"
 
@@ -202,7 +202,7 @@ class ArrayOf(Node):
         self._bound(item)
         self.item = item
         self.length = length
-        self.written = written  # the length of a parameter if it is not constant
+        self.written = written  # a parameter's length as C text, if it is not constant
         self.alignment = item.alignment
         if length is not None and item.size is not None:
             self.size = length * item.size
@@ -233,9 +233,9 @@ class FunctionOf(Node):
         self.args = args
         self.ellipsis = ellipsis
         self.names = names
-        self.lengths = lengths  # as in a signature
+        self.lengths = lengths  # as in `Signature.lengths`
         self.reason = reason  # why the function cannot be called
-        self.places = places  # the tokens that identify the parameters
+        self.places = places  # the index of a token for each parameter
 
     @property
     def is_large(self) -> bool:
@@ -252,7 +252,7 @@ class FunctionOf(Node):
 
 
 def function_of(node: Node) -> FunctionOf | None:
-    """Return a function type itself, or that of a function pointer; None for other types."""
+    """Return a function type, or the one that a pointer points to; None for other types."""
     node = node.item if isinstance(node, PointerTo) else node
     return node if isinstance(node, FunctionOf) else None
 
@@ -281,7 +281,7 @@ def agree(one: Foreign, other: Foreign) -> bool:
 class Record(Node):
     """A struct or union; `fields` is None until its body has been read.
 
-    For a type of other declarations, `read` returns its fields; it is called on first use.
+    If the type comes from other declarations, the first use of `fields` calls `read` for them.
     """
 
     def __init__(
@@ -357,9 +357,9 @@ class Record(Node):
 # This section determines which pointers point to text (`const` characters), and which arguments of
 # a callback point to arrays that the callback must not write to.
 
-#: Character types of text, behind pointers to const.
+#: Character types. A pointer to `const` characters of these types points to text.
 CHARACTERS = ("char", "wchar_t", "char16_t", "char32_t")
-#: Stands in place of a character type for a pointer to a const array.
+#: In `texts`, marks a pointer to a const array, in place of a character type.
 CONST = "const"
 
 
@@ -373,7 +373,7 @@ def characters(node: Foreign) -> str:
 
 
 def called(node: Node, name: str) -> Node:
-    """Return the type that a typedef with a name defines."""
+    """Return the type for a typedef; a byte type is not text if the name lacks "char"."""
     if isinstance(node, Number) and node.cname in BYTES and "char" not in name.lower():
         node = node.realigned(node.alignment)
         node.is_byte = True
@@ -381,18 +381,18 @@ def called(node: Node, name: str) -> Node:
 
 
 def texts(function: FunctionOf) -> tuple[str, ...]:
-    """Return the character types that the arguments, then the result, point to; () without text.
+    """Return the character types that the arguments and, last, the result point to.
 
-    An argument that is a function has the list of its own arguments and result in parentheses, such
-    as ``"(char,,)"``; there, ``const`` marks a pointer to a const array. A pointer to pointers to
-    text is written ``"*char"``.
+    The tuple is empty if there is no text. A function argument's item lists the types of its own
+    arguments and result in parentheses, such as ``"(char,,)"``. In this list, ``const`` marks a
+    pointer to a const array. A pointer to pointers to text is written ``"*char"``.
     """
     found = [*map(_text, function.args), characters(function.result)]
     return tuple(found) if any(found) else ()
 
 
 def _text(arg: Foreign) -> str:
-    """Return the part of `texts` for an argument."""
+    """Return the item of `texts` for an argument."""
     if arg.kind != "pointer":
         return ""
     item = arg.item
@@ -413,11 +413,11 @@ def _text(arg: Foreign) -> str:
 
 
 class Converter:
-    """Converts nodes to C types.
+    """Converts nodes to `CType` objects.
 
-    A pointer becomes `void *` if its target has no C type here (an incomplete struct), or if it
-    points back to the struct that contains it. The second rule depends only on the struct, not on
-    the type at which the conversion began.
+    A pointer becomes `void *` if its target cannot be converted, such as an incomplete struct. In a
+    struct, a pointer that leads back to this struct also becomes `void *`. So a struct is always
+    converted alike, whichever type the conversion began with.
 
     With `naming`, pointers to structs and unions record the C names of their targets, except inside
     structs. `owner` provides the cffi types of the targets.
@@ -439,7 +439,7 @@ class Converter:
         self._reached: dict[Node, set[Node]] = {}
 
     def type(self, node: Node, holder: Node | None = None) -> CType:
-        """Return the C type of a node, inside the struct `holder` if given."""
+        """Return the C type of a node; `holder` is the struct that contains the node, if any."""
         if isinstance(node, Number):
             return node.scalar
         made = self._made.get(node) if holder is None else None
@@ -533,7 +533,7 @@ class Converter:
         except SignatureError as error:
             if len(flat) == len(record.fields):
                 return error
-        try:  # keep the nested structs
+        try:  # without replacing unnamed structs by their members
             return self._build(record, record.fields)
         except SignatureError as error:
             return error
@@ -566,8 +566,8 @@ class Converter:
         raise SignatureError(f"{name_of(record)} has a layout that no signature describes")
 
     def _member(self, node: Node, holder: Node) -> CType:
-        # A struct held by value may be part of a cycle of pointers through its holder. Then it has
-        # not been converted yet.
+        # A member's struct may point back to `holder`. In such a cycle, the struct may not be
+        # converted yet.
         inner: Foreign = element(node)
         inner = inner.main or inner
         if isinstance(inner, Record) and inner not in self._structs:
@@ -582,11 +582,11 @@ class Converter:
         return found
 
     def signature(self, function: FunctionOf, written: str) -> Signature:
-        """Return the signature of functions with this declaration."""
+        """Return the signature of a function; `written` is its declaration as text."""
         return from_row(self.row(function, written))
 
     def row(self, function: FunctionOf, written: str) -> Row:
-        """Return the signature of functions with this declaration as plain data."""
+        """Return the signature of a function as plain data."""
         if function.reason:
             raise SignatureError(function.reason)
         self.at = None
@@ -640,7 +640,7 @@ def _parts(node: Foreign) -> Sequence[Node]:
 
 
 def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
-    """Yield bit-fields of byte type in place of an unnamed bit-field; they need no alignment."""
+    """Yield `unsigned char` bit-fields that replace an unnamed one; they need no alignment."""
     while width:
         bits = min(width, 8 - first % 8)
         yield None, SCALARS["B"], bits
@@ -663,11 +663,11 @@ def c_name_of(ctype: FFIType) -> str:
     if not tag.isidentifier() or tag.startswith(ANONYMOUS) or name == STAND_IN:
         return ""
     if tag.removeprefix("nc_").isdigit():
-        return ""  # a generated struct of a signature
+        return ""  # a struct generated for a signature
     return _SAME.get(name, name)
 
 
-#: The C names of structs to which cffi gives another name.
+#: The C names of structs that cffi names differently.
 _SAME = {"FILE": "struct _IO_FILE"}
 
 

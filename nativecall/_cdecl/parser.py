@@ -1,15 +1,14 @@
-"""A parser of C declarations: it turns tokens into the nodes of the declared names.
+"""Parse C declarations: convert tokens to nodes (nodes.py) of the declared names.
 
-It reads the C that compilers and libraries use: GNU attributes and keywords, `__asm__` names,
-inline functions, ``#pragma pack``, C11 and C23 keywords. It skips function bodies.
+The parser accepts the C of real headers: GNU attributes and keywords, `__asm__` names, inline
+functions, ``#pragma pack``, C11 and C23 keywords. It skips function bodies.
 
-In headers, it skips a declaration that it cannot parse, skips every declaration that depends on
-that one, and records the reasons. With `strict`, it stops at the first error; that mode is for
-declarations that users write.
+In headers, the parser skips declarations that it cannot parse, and those that depend on them. It
+records the reasons. With `strict`, for declarations that users write, it stops at the first error.
 
-The file goes bottom up: errors; numbers, computed with the types, widths and signs that gcc uses;
-declaration words and attributes; and `Parser`, with constant expressions, specifiers and tags,
-declarators and whole declarations.
+The file is ordered bottom-up: errors, numbers, declaration words and attributes, then `Parser`.
+Numbers have the types, widths and signs that gcc uses. `Parser` reads constant expressions,
+specifiers and tags, declarators, and whole declarations.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Unknown(SignatureError):
 def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
     """Return the message of a parser error and the index of the wrong token.
 
-    The index is `at`, unless the error has an index itself.
+    The index is `at`, unless the error has its own.
     """
     named = getattr(error, "at", None)
     at = at if named is None else named
@@ -127,7 +126,7 @@ _BUILTINS = {
 def of_int(value: int) -> Integer:
     """Return an enumerator's value with its type: int, or the first longer type that can hold it.
 
-    The last candidate is unsigned.
+    A value of 2**63 or more has an unsigned type.
     """
     try:
         _, bits, signed = typed_integer(f"{max(value, -1 - value)}{'u' * (value >= 2**63)}")
@@ -299,7 +298,7 @@ _PACK = re.compile(
     r"(?:(\d\w*)|(push|pop)(?:\s*,\s*([^\W\d]\w*))?(?:\s*,\s*(\d\w*))?)?\s*\)"
 )
 _GREATEST_ALIGNMENT = 1 << 28  # limit of compilers
-_MAX_ALIGNMENT = 16  # meaning of 'aligned' without a number
+_MAX_ALIGNMENT = 16  # what 'aligned' without a number requests
 
 _ATTRIBUTES = ("__attribute__", "__attribute", "__declspec")
 # The words that can begin a declaration, with their kinds and meanings.
@@ -333,7 +332,7 @@ _ODD = frozenset(
     ("ms_abi", "sysv_abi", "stdcall", "fastcall", "thiscall", "vectorcall", "regparm", "pcs")
     + ("aarch64_vector_pcs", "scalar_storage_order", "ms_struct", "interrupt", "transparent_union")
 )
-TRANSPARENT = "transparent_union"  # passed as its first member
+TRANSPARENT = "transparent_union"  # a union that is passed as its first member
 _MODES = {"QI": 1, "byte": 1, "HI": 2, "SI": 4, "DI": 8, "word": WORD, "pointer": WORD}
 OTHER_TYPES: dict[str, Node] = {
     "_Float16": Number(SCALARS["e"], cname="_Float16"),
@@ -382,7 +381,7 @@ class DeclSpecifiers:
             raise Unknown(f"attribute {self.odd!r} is not known here", self.odd_at)
 
     def type(self, node: Node) -> Node:
-        """Return the type as changed by the attributes."""
+        """Return a type with the attributes applied."""
         if self.mode:
             size = _MODES.get(self.mode)
             if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
@@ -393,7 +392,7 @@ class DeclSpecifiers:
         return node
 
     def realigned(self, node: Node, name: str) -> Node:
-        """Return the type that a typedef with these attributes names."""
+        """Return the type of a typedef with these attributes."""
         node = self.type(node)
         if self.aligned and self.aligned != node.alignment and node.kind != "function":
             node = node.realigned(self.aligned, name)
@@ -412,9 +411,9 @@ NO_PROTOTYPE = "'()' does not declare the arguments"
 
 
 def _elements(node: Node) -> Node:
-    """Return the element type of a parameter's array whose length is known only during a call.
+    """Return the element type of a parameter's innermost array without a constant length.
 
-    For an array of arrays, any level may have such a length. Other types are returned unchanged.
+    Return types without such an array unchanged.
     """
     inner = node
     while isinstance(inner, ArrayOf):
@@ -427,9 +426,9 @@ def _elements(node: Node) -> Node:
 class Parser:
     """Parses declarations from tokens.
 
-    With `strict`, `Unknown` is raised for code that C forbids, and for code that users may not
-    write in declarations. Otherwise, the parser accepts what compilers accept, and skips what it
-    does not support.
+    With `strict`, the parser raises `Unknown` for code that C forbids, and for code that users may
+    not write in declarations. Otherwise, it accepts what compilers accept, and skips declarations
+    that it does not support.
 
     Attributes
     ----------
@@ -468,19 +467,19 @@ class Parser:
         self.symbols: dict[str, str] = {}
         self.skipped: dict[str, tuple[str, int]] = {}
         self.places: dict[str, int] = {}
-        self._linkages: list[int] = []  # opening brackets of open linkage specifications
+        self._linkages: list[int] = []  # indices of the '{' of open `extern "C"` blocks
         self._open: list[Record] = []  # structs whose bodies are being read
         self._packs: list[tuple[str | None, int]] = []
         self._pack = 0  # current value of '#pragma pack'
         self._unnamed = 0
         self._in_parameters = False
         self._dimensions = 0  # of the array being read
-        self._ignored = False  # unevaluated expressions may divide by zero
+        self._ignored = False  # whether an operand is not evaluated: it may divide by zero
         #: The token named by the last declarator; -1 if it has no name.
         self.named: int = -1
-        #: The first declaration of each name; its kind becomes "" if a later one contradicts it.
+        #: The most complete declaration of each name; its kind is "" if another contradicts it.
         self._declared: dict[str, tuple[str, Node, bool]] = {}
-        self._fresh: list[str] = []  # names declared by the declaration before `at`
+        self._fresh: list[str] = []  # names to withdraw if the current declaration fails
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -506,7 +505,7 @@ class Parser:
         return token in WORDS or token in self.typedefs
 
     def closing(self, at: int) -> int:
-        """Return the index after the bracket that closes the one at `at`."""
+        """Return the index after the token at `at`, or after the whole bracket that it opens."""
         tokens, opening = self.tokens, at
         depth = 0
         while True:
@@ -540,7 +539,7 @@ class Parser:
         return value[0]
 
     def expression(self, level: int = 0) -> Value:
-        """Parse up to an operator that binds less tightly than `level`, and return the value."""
+        """Parse an expression of operators that bind tighter than `level`; return its value."""
         left = self._unary()
         while (found := _LEVELS.get(self.tokens[self.at], 0)) > level:
             op = self.tokens[self.at]
@@ -705,7 +704,7 @@ class Parser:
             if word is None:
                 if node is None and not basic and token in self.typedefs:
                     node, const = self.typedefs[token]
-                    if node.main is not None and node.size is None:  # body follows the typedef
+                    if node.main is not None and node.size is None:  # body after the typedef
                         node = node.main.realigned(node.alignment, node.typedef)
                     said.const = said.const or const
                     self.at += 1
@@ -760,7 +759,7 @@ class Parser:
         token = self.tokens[self.at]
         if token.isidentifier() and token not in KEYWORDS:
             hint = "declare it with typedef first"
-            if self.strict:  # headers contain many such names, and most are unused
+            if self.strict:  # in headers, such errors are many, and most are unused
                 from difflib import get_close_matches
 
                 known = sorted({*BASIC, *self.typedefs})
@@ -848,9 +847,9 @@ class Parser:
                 return
 
     def assertion(self) -> bool:
-        """Parse a ``_Static_assert``; return False if the next token is another one.
+        """Parse a ``_Static_assert``; return False if there is none here.
 
-        If its condition can be computed, it must be true.
+        Raise `Unknown` if the condition can be computed and is false.
         """
         start = self.at
         if self.tokens[start] not in ("_Static_assert", "static_assert"):
@@ -1004,7 +1003,7 @@ class Parser:
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
-        unknown = missing = ""  # last enumerator without a value; why the first has none
+        unknown = missing = ""  # the previous enumerator, if without a value; the first reason
         first = self.at
         while self.at == first or not self.accept("}"):
             name, begun = self.tokens[self.at], self.at
@@ -1060,7 +1059,7 @@ class Parser:
                 if greatest < 2 ** (8 * size - signed) and -least <= 2 ** (8 * size - 1)
             ]
             fixed = integer(sizes[0] if sizes else 8, signed)
-        known.fill(fixed, values)  # pointers to the enum may exist
+        known.fill(fixed, values)  # in place: pointers to the enum may exist
         return known
 
     # -- declarators ------------------------------------------------------------------------------
@@ -1109,14 +1108,14 @@ class Parser:
         return said.type(node)
 
     def single(self) -> tuple[DeclSpecifiers, str | None, Node]:
-        """Parse one declaration, including what may follow its declarator."""
+        """Parse one declaration, including attributes after its declarator."""
         said, node = self.specifiers()
         name, node, _ = self.declarator(node, said.const)
         self.trailing(said)
         return said, name, node
 
     def whole(self) -> Node:
-        """Parse the only declaration, and return its type."""
+        """Parse a single declaration up to the end, and return its type."""
         said, _, node = self.single()
         said.refuse_odd()
         self.accept(";")
@@ -1125,7 +1124,7 @@ class Parser:
         return said.type(node)
 
     def function(self) -> FunctionOf:
-        """Parse the only declaration, of a function or a function pointer; return the function."""
+        """Parse a single declaration of a function or function pointer; return the function."""
         if "typedef" in self.tokens:
             raise Unknown("a typedef is not a function", 0)
         found = function_of(self.whole())
@@ -1145,7 +1144,7 @@ class Parser:
         return True
 
     def _suffixes(self, node: Node, const: bool) -> Node:
-        """Return `node` with the brackets that follow a name applied."""
+        """Parse the brackets after a name; return the array or function type made from `node`."""
         if self.tokens[self.at] == "[" and self.tokens[self.at + 1] != "[":
             self._dimensions += 1
             if self._dimensions > MAX_DEPTH:
@@ -1171,7 +1170,7 @@ class Parser:
             self.expect("]")
             node = self._suffixes(node, const)
             self._dimensions = 0
-            known = node.reason or node.is_kept  # the reason for an unknown size
+            known = node.reason or node.is_kept  # whether the reason for a missing size is known
             if node.size is None and not known and _elements(node) is node:
                 raise Unknown("an array's elements have no size that is known", opening)
             return ArrayOf(node, length, written)
@@ -1180,7 +1179,7 @@ class Parser:
         return node
 
     def _length(self, start: int, end: int) -> str:
-        """Return the text of an array length that is not constant, in a parameter."""
+        """Return the text of a parameter's array length that is not constant."""
         for at in range(start, end):
             token = self.tokens[at]
             if token in _NO_OPERATORS or not (token[0].isalnum() or token[0] in _OPERATORS):
@@ -1236,7 +1235,7 @@ class Parser:
     def no_function(self) -> Unknown:
         """Return the error for a last declarator that is not a function.
 
-        The parser takes a parenthesised undeclared type for the name of the declarator.
+        The parser mistakes an undeclared type in parentheses for the declarator's name.
         """
         if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
             self.at = self.named
@@ -1246,7 +1245,7 @@ class Parser:
     # -- declarations -----------------------------------------------------------------------------
 
     def call(self, node: Node, name: str | None) -> None:
-        """Let messages call an untagged struct or union by the first name declared with it."""
+        """Record the first name declared with an untagged struct or union, for messages."""
         if name and ANONYMOUS in node.cname and node.cname[-1] == "_" and node.kind != "enum":
             node.cname += name
 
@@ -1349,7 +1348,7 @@ class Parser:
             self.symbols[name] = said.asm
         if isinstance(node, FunctionOf):
             if node.reason == NO_PROTOTYPE:
-                node = copied(node)  # pointers to the type stay generic
+                node = copied(node)  # other uses of the type keep the reason
                 node.reason = ""  # the function is called without arguments, as in C23
             if self.tokens[self.at] == "{":
                 self.at = self.closing(self.at)
@@ -1427,7 +1426,7 @@ class Parser:
     def read(self) -> None:
         """Parse all declarations.
 
-        With `strict`, an error raises `Unknown`, or a SignatureError about the next token.
+        With `strict`, raise the first error: `Unknown`, or a SignatureError about the next token.
         """
         while self.tokens[self.at]:
             if self.strict:
@@ -1466,9 +1465,9 @@ class Parser:
 
 
 def condition(tokens: list[str]) -> bool:
-    """Return whether an ``#if`` expression is true, after macro expansion.
+    """Return whether an ``#if`` expression, with macros expanded, is true.
 
-    All integers have the longest type, and names that are not macros are 0.
+    All integers have the longest type. Names that are not macros are 0.
     """
 
     def longest(token: str) -> str:
@@ -1489,7 +1488,7 @@ def condition(tokens: list[str]) -> bool:
 
 # -- predefined names of texts ---------------------------------------------------------------------
 
-# Predefined names besides those of <stdint.h> and <stddef.h>. `va_list` is for functions that are
+# Predefined names besides those of <stdint.h> and <stddef.h>. A function with a `va_list` can be
 # passed to C, but not called from Python.
 _MEANT = {
     "bool": "_Bool",

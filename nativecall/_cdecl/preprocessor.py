@@ -1,8 +1,9 @@
 """Run headers through the C compiler's preprocessor.
 
-`preprocess` returns the text and its macros. `scan` returns the tokens with their positions, the
-macros and the files. A preprocessor error is raised as a `LibraryError` if a header is not found,
-otherwise as a `SignatureError`. Both errors name the file and the line.
+`preprocess` returns the preprocessed text and the definitions of macros. `Scanned` splits this text
+into tokens with positions, and lists the macros and the files. If a header is not found,
+`preprocess` raises `LibraryError`; for other errors in headers, it raises `SignatureError`. Errors
+inside a header name its file and the line.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ else:
 
 
 class Wanted(_Row):
-    """The input: either names or absolute paths of headers, or a text."""
+    """What to read: headers by name or absolute path, or else a text."""
 
     __slots__ = ()
 
@@ -42,7 +43,7 @@ class Wanted(_Row):
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # environment variables with include directories
 _ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
-# Applied where the system and the user's own limits allow.
+# Limits of the compiler, if the system and the user's own limits allow them.
 _LIMITS = "ten seconds of the processor's time and 2 GiB"
 _LIMITED = 'ulimit -t 10 2>/dev/null; ulimit -v 2097152 2>/dev/null; exec "$@"'
 
@@ -97,8 +98,7 @@ def options(wanted: Wanted) -> list[str]:
 def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
     """Return the preprocessed headers, with the definitions of macros.
 
-    With `names`, return text with the expansions of these names instead, to be read by
-    `expansions`.
+    With `names`, return the expansions of these names instead, as text for `expansions`.
     """
     lines = "".join(f"{_SENTINEL}{at} {name}\n" for at, name in enumerate(names))
     command = compiler()
@@ -119,7 +119,7 @@ def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
 def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
     """Run a compiler on a text, with messages in English.
 
-    Time and memory are limited: macros that double their text could exhaust any machine.
+    Time and memory are limited, because macros that double their text could exhaust any machine.
     """
     import subprocess
 
@@ -188,7 +188,7 @@ def _error(stderr: str, command: str, status: int) -> Exception:
 
 
 def not_found(name: str, file: str, line: str) -> LibraryError:
-    """Return the error for a header that is not found where `file` includes it."""
+    """Return the error for a header that `file` includes and the compiler does not find."""
     if file in ("<stdin>", ""):
         advice = "install the package that has it, or name its folder with 'include'"
         if os.path.exists(name) and not os.path.isabs(name):
@@ -226,14 +226,14 @@ class Scanned:
         self._scan(text)
 
     def place(self, token: int) -> tuple[int, int]:
-        """Return the index of the file of a token, and the line."""
+        """Return the file index and the line of a token."""
         from bisect import bisect_right
 
         at = bisect_right(self._starts, token) - 1
         return self._places[at] if at >= 0 else (-1, 0)
 
     def placed(self, error: Exception, token: int) -> SignatureError:
-        """Return the error with the place of the token that it names, or else of `token`."""
+        """Return the error with a place: that of its own token (`error.at`), or else of `token`."""
         named = getattr(error, "at", None)
         file, line = self.place(token if named is None else named)
         where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""
@@ -278,7 +278,7 @@ class Scanned:
 
 
 def check_machine(text: str) -> None:
-    """Reject a compiler for another machine."""
+    """Reject a compiler whose pointer size differs from Python's."""
     import re
 
     found = re.search(r"^#define __SIZEOF_POINTER__ (\d+)", text, re.MULTILINE)

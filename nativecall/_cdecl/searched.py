@@ -1,9 +1,12 @@
-"""Directories where a new file could shadow an include.
+"""Find directories where a new file could shadow an included header.
 
 `folders` returns the directories of the include path, the environment and the compiler's command
-line. It adds the directory of a file if a header that this file includes was found elsewhere. If a
-header tests whether a file exists, the result also contains that file or, if it is missing, the
-system's directories. For a dangling link, it contains the link, and the headers are not cached.
+line. It adds:
+
+- the directory of a file whose quoted include was found elsewhere;
+- for ``__has_include``, the tested file or, if it is missing, the system's directories;
+- a dangling link; the headers are then not cached.
+
 Two cases are not covered: the compiler's own directories that precede the system's, and names that
 macros pass to ``#include`` or ``__has_include``.
 """
@@ -36,10 +39,10 @@ _SYSTEM = ("/usr/local/include", f"/usr/include/{_MULTIARCH}", "/usr/include")
 
 
 def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
-    """Return the directories on which the result depends besides `files`.
+    """Return the directories where a new file could change the result of reading `files`.
 
-    Files whose existence is tested are included. A missing directory is covered by its parent,
-    which changes when the directory is created.
+    The list also contains files whose existence a header tests. In place of a missing directory, it
+    contains the nearest existing parent, which changes when the directory is created.
     """
     found = dict.fromkeys(map(_nearest, wanted.include))
     named = [
@@ -76,9 +79,9 @@ def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
 def _named(text: bytes) -> Iterator[tuple[bool, bool, str]]:
     """Yield the headers that a text names.
 
-    Each item holds a flag for a mere test of existence, a flag for quotes, and the name. The
-    regular expression runs only on lines with one of the words in `_WORDS`. On the whole of a long
-    header, this expression would take as long as the preprocessor.
+    Each item is (whether the text only tests for the header, whether its name is in quotes, the
+    name). The regular expression runs only on lines with one of the words in `_WORDS`. On a whole
+    long header, it would take as long as the preprocessor.
     """
     for word in _WORDS:
         at = text.find(word)
@@ -106,8 +109,9 @@ def _told(options: Sequence[str]) -> list[str]:
 
 
 def _places(folders: Sequence[str], name: str) -> Iterator[str]:
-    """Yield the directories where a header could be (or their nearest existing parents), and
-    dangling links with its path.
+    """Yield the directories where a header could be, or their nearest existing parents.
+
+    Also yield the header's path in each directory if this path is a dangling link.
     """
     for folder in folders:
         path = os.path.join(folder, name)

@@ -1,9 +1,9 @@
-"""The text stage of parsing declarations: convert a text to tokens.
+"""Convert a text of declarations to tokens: the first stage of parsing.
 
 This stage joins continued lines, removes comments, replaces digraphs, expands macros without
 parameters, evaluates conditions and checks that brackets balance. Positions are preserved: `error`
-gives the line and column of a token in the original text. No compiler runs; features that need a
-real preprocessor are rejected by name.
+gives the line and column of a token in the original text. No compiler runs; for a feature that
+needs a real preprocessor, the error names the feature.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_TOKENS = 4096  # per expanded macro
 _MOST_STEPS = 1 << 20
 #: Directives that have no effect here.
 _READ_OVER = ("", "pragma", "include", "include_next", "import", "warning", "line", "ident", "sccs")
-_CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # macros, empty on 64-bit systems
+_CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # conventions that are empty on 64-bit systems
 _COMPILER = "put the declarations into a header: with header= a C compiler reads them"
 
 
@@ -46,8 +46,8 @@ class CSource:
     """A text of declarations: the original and its tokens.
 
     This class executes the directives for macros without parameters, conditions and packing. It
-    ignores ``#include`` and other pragmas. Anything that needs a real preprocessor raises an error.
-    If the declaration may be omitted, the error is recorded as a fault instead.
+    ignores ``#include`` and other pragmas. ``#error`` and unknown directives raise an error. A use
+    of a macro with parameters becomes an `Unexpanded` token, which the parser rejects.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class CSource:
     def __init__(self, text: str, define: Iterable[tuple[str, str | None]] = ()) -> None:
         if not isinstance(text, str):
             raise TypeError(f"C declarations must be str (got {type(text).__name__})")
-        # A subclass of str may lie about its length and characters.
+        # A subclass of str may override its methods.
         self.text = text = str.__str__(text)
         self.macros: dict[str, Macro] = {}
         self._included: int | None = None  # position of the first #include
@@ -88,11 +88,11 @@ class CSource:
             raise self._error(reason, self._included, "name the header, as in header='math.h'")
 
     def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
-        """Return the error for the token at an index; the number of tokens means the end."""
+        """Return the error for the token with an index; the number of tokens means the end."""
         return self._error(reason, self._start(token), hint)
 
     def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:
-        """Return the error for a parser's exception, at its token, otherwise at `token`."""
+        """Return the error for a parser's exception, at its own token or else at `token`."""
         reason, at = fault(error, self.tokens, token)
         if at < len(self.tokens) and isinstance(self.tokens[at], Unexpanded):
             hint = _COMPILER
@@ -129,8 +129,8 @@ class CSource:
     def _preprocess(self) -> None:
         """Execute the directives of a text, and expand its macros."""
         found: list[tuple[str, int]] = []
-        #: For each open #if: its position, whether its lines are read, whether a branch was taken,
-        #: and whether this is '#else'.
+        #: For each open #if: its position, whether the current branch is read, whether a branch was
+        #: taken, and whether the current branch is '#else'.
         self._conditions: list[tuple[int, bool, bool, bool]] = []
         begun = 0
         for match in re.finditer(r"^[^\S\n]*#([^\n]*)\n?", self._clean, re.MULTILINE):
@@ -253,13 +253,13 @@ class CSource:
 class Expansion:
     """Expands macros without parameters.
 
-    Each line can double the length of an expansion. So the length of each expansion and the total
-    are limited.
+    Each ``#define`` can double the expansion of the previous one. So the length of each expansion
+    and the total are limited.
     """
 
     def __init__(self, macros: Mapping[str, Macro]) -> None:
         self.macros = macros
-        self.done: dict[str, list[str]] = {}  # expansions without names of macros
+        self.done: dict[str, list[str]] = {}  # complete expansions: no macro names are left
         self._left = _MOST_STEPS
 
     def of(self, tokens: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -299,14 +299,12 @@ class Expansion:
                 raise Unknown(f"macro {[*open_, token][1]!r} expands to too much", at)
         for index, ((token, at), (following, _)) in enumerate(pairwise(made)):
             if following == "(" and token in macros and macros[token].parameters is not None:
-                made[index] = Unexpanded(f"{token} "), at  # never equals a keyword
+                made[index] = Unexpanded(f"{token} "), at  # the space keeps it unequal to keywords
         return made
 
 
 def predefined() -> dict[str, Macro]:
-    """Return those of the compiler's predefined macros that declarations use, for this machine and
-    C17.
-    """
+    """Return the compiler's predefined macros that declarations use, for C17 on this machine."""
     system = {
         "linux": "__linux__ __unix__ __ELF__",
         "darwin": "__APPLE__ __MACH__",

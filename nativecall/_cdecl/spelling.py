@@ -3,8 +3,8 @@
 `parse` reads the grammar of signatures (grammar.py), in which ``const`` may precede a pointer or
 view argument, as in ``"d:const [1]d"``. `parse` also reads C declarations (``"double (double, float
 *)"``), NumPy's style (``"dd->d"``) and CEP 1000's (``"df)i"``). `Signature.text` is always the
-canonical form in the grammar. A malformed text raises a `SignatureError` that names the column. The
-first C declaration imports `texts`, and with it cffi.
+canonical form in the grammar. A malformed text raises a `SignatureError` that names the column.
+Parsing the first C declaration imports `texts`, and with it cffi.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _ConstReader(Reader):
     """Parser of signatures written by people.
 
     ``const`` before an argument marks its target as read-only. ``const`` is not part of the type,
-    and keys in C never contain it.
+    so the keys that C code looks up never contain it.
     """
 
     __slots__ = ("readonly",)
@@ -145,7 +145,7 @@ _READERS: dict[str, Callable[[str], Signature]] = {
 
 
 def _form(source: str) -> Form:
-    """Detect the spelling of `source` by characters that only this spelling uses."""
+    """Detect the spelling of `source` by characters that only one spelling uses."""
     if "->" in source:
         return "numpy"
     if any([mark in source for mark in ("*", ";", "//")]) or _has_directive(source):
@@ -169,7 +169,7 @@ def _form(source: str) -> Form:
 
 
 def _has_directive(source: str) -> bool:
-    """Return whether a line is a preprocessor directive; elsewhere ``#`` is a bit-field's width."""
+    """Return whether a line starts with a directive; other ``#`` precede widths of bit-fields."""
     begun = [line.lstrip(SPACE) for line in source.split("\n")] if "#" in source else []
     return any([line[:1] == "#" and line[1:].lstrip(SPACE)[:1].isalpha() for line in begun])
 
@@ -192,7 +192,7 @@ def parse_with(source: object, types: object) -> Signature:
 def words(given: Signature | CType, named: bool = False) -> str:
     """Return a signature or a type in C, with C's own names for numbers.
 
-    If `named`, show a struct by its declared name, if there is one.
+    With `named`, structs appear by their declared names, if they have one.
     """
     spell = _named if named else _own
     if isinstance(given, Signature):
@@ -206,7 +206,7 @@ def _named(ctype: CType) -> str:
 
 
 def reason_in_c(reason: str, one: Signature, other: Signature) -> str:
-    """Return a reason that quotes types of two signatures by their codes.
+    """Return `reason`, which quotes types of two signatures by their codes.
 
     If the first signature was written in C, replace the codes by C types.
     """
@@ -235,7 +235,7 @@ def both(one: Signature, other: Signature) -> tuple[str, str]:
 
 def _own(ctype: CType) -> str:
     if ctype.text in ("q", "Q"):
-        # The platform's own type of that size, as for npy_intp and Py_ssize_t.
+        # The platform's usual type of this size, which npy_intp and Py_ssize_t also use.
         name = "long" if SCALARS["l"].size == ctype.size else "long long"
         return name if ctype.text == "q" else "unsigned " + name
     if ctype.kind in ("voidptr", "view"):
@@ -248,7 +248,7 @@ def _own(ctype: CType) -> str:
 
 
 def as_text(given: str | Signature | FunctionPointer | None) -> str | None:
-    """Return a signature as a hook gets it: the given text, or the text of the given object."""
+    """Return the text of a signature that a hook receives; given text is passed unchanged."""
     return given if given is None or type(given) is str else str(parse(given))
 
 
@@ -276,7 +276,7 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     source : str, Signature or FunctionPointer
         ``"i:d&f"``; a C declaration such as ``"int (double, float *)"``, with or without names;
         NumPy's ``"dd->d"``, in NumPy's type characters; or CEP 1000's ``"df)i"``. At most 4096
-        characters. cffi function types are accepted, too.
+        characters. `source` may also be a cffi function type.
     hint : {'native', 'c', 'numpy', 'cep1000'}, optional
         The spelling, if known. Otherwise it is detected.
 

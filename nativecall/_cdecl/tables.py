@@ -2,8 +2,8 @@
 
 The table records the reason for each declaration that cannot be used. If a text is parsed strictly,
 such a declaration raises an error with its position instead. A macro becomes a constant if it is a
-constant expression, and an alias if it names something declared; other macros are recorded with a
-reason.
+constant expression, or an alias if it names a declared function or variable. For other macros with
+a text, the table records the reason.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def parser_of(source: CSource | Scanned, strict: bool, names: TypeNames | None = None) -> Parser:
-    """Return a parser of a source that uses the types of `names`, or the predefined types."""
+    """Return a parser of `source`, with the types of `names` or else the predefined types."""
     if strict and isinstance(source, CSource):
         source.check_brackets()
     parser = Parser(source.tokens, strict)
@@ -58,7 +58,7 @@ def table(
     names: TypeNames | None = None,
     wanted: Wanted | None = None,
 ) -> Table:
-    """Return the table of a source's declarations; `wanted` describes its headers."""
+    """Return the table of a source's declarations; `wanted` names its headers, if any."""
     parser = parser_of(source, strict, names)
     try:
         parser.read()
@@ -143,7 +143,7 @@ class _Tables:
         except SignatureError:
             if item.kind == "unusable" or node.kind not in ("array", "struct", "union"):
                 raise
-            self.variables[name] = VOIDPTR.named  # only cffi has a type for it
+            self.variables[name] = VOIDPTR.named  # only cffi can describe the type
         if node.kind != "primitive":
             text = characters(node)
             if const and node.kind == "array" and item.cname in CHARACTERS:
@@ -159,7 +159,7 @@ class _Tables:
             self.pointers[name] = self.convert.type(value[1]).named, value[0]
 
     def _places(self) -> dict[str, tuple[int, int]]:
-        """Return where functions and skipped declarations are declared."""
+        """Return the file index and the line of each function and skipped declaration."""
         parser = self.parser
         starts = {name: start for name, (_, start) in parser.skipped.items()}
         starts |= {name: row[2] for name, row in parser.variables.items()}
@@ -188,7 +188,7 @@ class _Tables:
         }
 
     def _own_types(self) -> list[tuple[str, Node]]:
-        """Return the declared typedefs."""
+        """Return the typedefs that the source itself declares."""
         granted = self.parser.granted
         found = self.parser.typedefs.items()
         return [(name, one[0]) for name, one in found if granted.get(name) is not one]
@@ -226,10 +226,10 @@ class _Tables:
         return found
 
     def _bit_fields(self, record: Record) -> None:
-        """Record the members that cffi's type of a struct lacks.
+        """Record as skipped the members that the cffi type of a struct lacks.
 
         These are bit-fields that no integer within the struct can hold. Only packed structs have
-        them.
+        such bit-fields.
         """
         for one in record.fields or ():
             if one.width is not None and one.name and unit_of(one, record.size or 0) is None:
@@ -243,7 +243,7 @@ class _Tables:
     def _macros(self) -> None:
         macros = self.source.macros
         constants: dict[str, list[str]] = {}
-        beyond: list[str] = []  # macros that use macros with parameters, or each other
+        beyond: list[str] = []  # macros that use macros with parameters, also indirectly
         expansion = Expansion(macros)
         for name, macro in macros.items():
             if macro.file < 0:

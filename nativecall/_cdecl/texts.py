@@ -1,11 +1,11 @@
-"""C declarations given as text.
+"""Parse C declarations given as text.
 
     parse_function("double (double x, const float *)")     -> Signature
     parse_declarations("typedef struct {…} p; p f(p);")    -> Declarations
 
-`CSource` splits a text into tokens. The parser of headers (parser.py) converts the tokens to nodes,
-here in strict mode. tables.py converts the nodes to a table. Every error is a `SignatureError` with
-the line and column in the text.
+`CSource` splits a text into tokens. parser.py, in strict mode, converts the tokens to nodes.
+tables.py converts the nodes to a table. Every error is a `SignatureError` with the line and column
+in the text.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def parse_declarations(text: str) -> Declarations:
     ------
     SignatureError
         If the text is not C, or if a function takes or returns a type that cannot be passed from
-        outside C. With typedefs expanded, declarators have at most 64 levels and 16384 characters.
+        outside C. Also if a declarator, with typedefs expanded, has more than 64 levels or 16384
+        characters.
 
     Examples
     --------

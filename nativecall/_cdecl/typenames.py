@@ -1,8 +1,8 @@
 """Look up declared types by name, and parse C text that uses these names.
 
 `TypeNames` builds the nodes (nodes.py) of structs, unions, enums and typedefs on first use. It also
-parses types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``) in which declared names
-occur. An unknown name raises a SignatureError that lists close matches.
+parses types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``) that use them. An unknown
+name raises a SignatureError that lists close matches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KINDS = ("struct", "union", "enum")
 
 
 class Found(dict[str, "Foreign"]):
-    """A dict that looks up missing items with a function; iteration does not list those items."""
+    """A dict that looks up missing items with a function. Iteration omits the items found so."""
 
     def __init__(self, find: Callable[[str], Foreign], own: Mapping[str, Foreign] = {}) -> None:
         super().__init__(own)
@@ -72,8 +72,10 @@ class TypeNames:
 
     Attributes
     ----------
-    typedefs, tags : mapping of str to Node
-        Nodes by name, ``"gsl_function"``, and by tag, ``"struct sqlite3"``.
+    typedefs : mapping of str to (Node, bool)
+        Keys are names, such as ``"gsl_function"``. Each has a flag for `const`.
+    tags : mapping of str to Node
+        Keys are tags with their keyword, such as ``"struct sqlite3"``.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class TypeNames:
         return found if found is not None or self._base is None else self._base.reason(name)
 
     def lend(self, parser: Parser) -> None:
-        """Let a parser use these types, in addition to the types that it reads itself."""
+        """Let a parser use these types, in addition to the types that it parses itself."""
         parser.typedefs = Found(self.typedefs.get, parser.typedefs)
         parser.tags = Found(self.tags.get, parser.tags)
 
@@ -181,7 +183,7 @@ class TypeNames:
         return made
 
     def _declared(self, text: str) -> Node:
-        """Return the type that a cached declaration gives to the typedef or member it names."""
+        """Parse a cached declaration of a typedef or member; return the type."""
         parser = _TextParser(tokenizer()(text), self)
         try:
             said, name, node = parser.single()
@@ -192,7 +194,7 @@ class TypeNames:
     # -- declarations by users --------------------------------------------------------------------
 
     def node(self, text: str) -> Node:
-        """Return the type that a text names; a function is a `FunctionOf`."""
+        """Return the type that a text describes; a function is a `FunctionOf`."""
         return self._read(text)
 
     def function(self, text: str) -> Signature:

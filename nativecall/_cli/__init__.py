@@ -1,11 +1,15 @@
 """The `nativecall` command: `demo`, `inspect`, `stubs`, `freeze`, `doctor`, `cache`, `--cflags`.
 
-Exit status: 0 for success. 1 for a negative answer (a wrong value in the demo, an object with
-nothing native to inspect, an unused cache directory) or if standard output cannot be written. 2 if
-the command cannot run. 130 if it was interrupted. One line on stderr gives the reason.
+Exit status, with the reason in one line on stderr:
 
-The function `run` of a module implements each command, and gets the command's options. The module
-imports the dependencies that only this command needs.
+- 0: success.
+- 1: a negative answer (a wrong value in the demo, an object with nothing native to inspect, an
+  unused cache directory), or standard output cannot be written.
+- 2: the command cannot run.
+- 130: the command was interrupted.
+
+Each command has a module. The module's function `run` takes the command's options. Dependencies
+that only one command needs are imported in its module.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: Queries of build systems: a directory in the package, the tools that look there, and a file that
+#: Options for build systems: a directory in the package, the tools that search it, and a file that
 #: must be in it.
 _FOLDERS = {
     "cmakedir": (
@@ -149,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default the process's; return the exit status."""
+    """Run the command with `argv`, by default the process's arguments; return the exit status."""
     return guarded("nativecall", lambda said: _carry_out(argv, said))
 
 

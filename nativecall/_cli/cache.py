@@ -13,7 +13,7 @@ from .._output import Output
 
 
 def run(*, action: str | None) -> int:
-    """Show the cache, or ``clear`` it; return 1 if that fails."""
+    """Show the cache, or ``clear`` it; return 1 if it is unusable, or if files remain."""
     output = Output()
     kept = Cache(directory())
     if kept.where is None:
@@ -56,7 +56,7 @@ def unwritable(kept: Cache) -> str:
     A missing directory is created, as for the first cached file.
     """
     assert kept.where is not None
-    # Named as an unfinished file, so that the cache deletes a trial file that is left behind.
+    # This name marks an unfinished file, so the cache later deletes a trial file left behind.
     path = os.path.join(kept.where, f".tried.{os.getpid()}.ncpart")
     try:
         made = kept._create(path, kept.where)

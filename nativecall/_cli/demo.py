@@ -1,9 +1,9 @@
-"""``nativecall demo``: wrap, show, call, check and time functions, in seconds.
+"""``nativecall demo``: wrap, show, call, check and time functions within seconds.
 
 It calls functions of the system's math library from Python, from C and through SciPy's `quad`.
-Every value is compared with Python's `math`; a difference sets the exit status to 1. All times are
-measured in this run. Samples are taken in rounds, one of each kind per round, so that drift affects
-all alike; the table shows the medians.
+Every value is compared with Python's `math`; a wrong value sets the exit status to 1. All times are
+measured in this run. Each round takes one sample of every kind of call, so that drift affects all
+kinds alike. The tables show medians.
 
 A loop in the compiled core (csrc/cli/probe.c) makes the calls from C, so no compiler is needed.
 """
@@ -98,7 +98,7 @@ def _load() -> Library:
 
 # -- values ---------------------------------------------------------------------------------------
 
-#: Arguments of the calls that are shown.
+#: Arguments of the example calls; 1 for other functions.
 _SHOWN = {"cbrt": (27,), "fabs": (-1.5,), "pow": (2, 0.5), "atan2": (1, 1), "ldexp": (0.75, 4)}
 
 
@@ -115,7 +115,7 @@ def _arguments(name: str, single: bool) -> list[Sequence[float]]:
 
 
 def _worst(values: Iterable[float], expected: Sequence[float], single: bool) -> float:
-    """Return the largest difference, in units in the last place of a double, or of a float."""
+    """Return the largest difference in units in the last place of a double or a single float."""
     worst = 0.0
     for value, right in zip(values, expected, strict=True):
         if value != right:
@@ -159,7 +159,7 @@ def _show_values(output: Output, entries: Sequence[NativeCallable]) -> bool:
 
 
 class _Way:
-    """A kind of call, timed by a function that makes n calls; `samples` holds times per call."""
+    """A kind of call to time: one run of `timer` makes `calls` calls. Samples are per call."""
 
     def __init__(self, name: str, timer: Timer, calls: int) -> None:
         self.name = name
@@ -199,7 +199,7 @@ def _measure(ways: Sequence[_Way]) -> None:
 def _cost_table(
     output: Output, title: str, ways: Sequence[_Way], unit: str, errors: Sequence[str] = ()
 ) -> None:
-    """Show the times of `ways`, also relative to the first; `errors` is one more column."""
+    """Show the times of `ways`, also relative to the first; `errors` adds a column."""
     medians = [statistics.median(way.samples) for way in ways]
     rows = [
         Row(
@@ -207,7 +207,7 @@ def _cost_table(
             *errors[n : n + 1],
             f"{medians[n] * {'ns': 1e9, 'µs': 1e6}[unit]:.1f}",
             f"{medians[n] / medians[0]:.1f}x",
-            style="ours" if way.name[0] == "f" else "",  # the native callable's name
+            style="ours" if way.name[0] == "f" else "",  # `f` is the native callable
         )
         for n, way in enumerate(ways)
     ]

@@ -1,8 +1,8 @@
 """``nativecall doctor``: report what works on this machine, what uses a slower fallback, and why.
 
-Each line is a test: it makes calls, callbacks and conversions and compares their values, writes a
-file into the cache and deletes it, compiles a line of C, and imports the packages. A failure
-appears as a line of the table. The command changes nothing else, and only the cache keeps files.
+The tests make calls, callbacks and conversions and compare their values, write a file into the
+cache and delete it, compile a line of C, and import the packages. Each test adds a line to the
+table, even if it fails. The command leaves files only in the cache, and changes nothing else.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SETTINGS = {
 }
 _REQUIRED = {"cffi"}
 _REPORT = "please report this"
-_TRIED = "nativecall_tried"  # the name of the function that is compiled
+_TRIED = "nativecall_tried"  # the name of the function in the line of C
 
 
 def run() -> int:
@@ -102,7 +102,7 @@ def _tried() -> Iterator[_Line]:
 
         why = " ".join(engine.reason().split())
         double = callback("q:qq", lambda a, b: 2 * a + b)
-        # Four arguments of mixed types: no trampoline is compiled ahead of time.
+        # For four arguments of mixed types, no trampoline was compiled ahead of time.
         mixed = callback("d:dqfi", lambda a, b, c, d: a + b + c + d)
     except Exception as error:  # report any failure
         yield from [(_BAD, name, _told(error), "") for name in names]

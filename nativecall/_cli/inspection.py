@@ -1,7 +1,7 @@
 """``nativecall inspect``: list what native code and `nativecall.wrap` find in an object.
 
-It calls nothing. A consumer is listed as accepting an entry if the entry can be converted to the
-consumer's function object.
+It does not call the object's functions. A consumer is listed as accepting an entry if the entry can
+be converted to the consumer's function object.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _is_read(kind: type) -> bool:
 def _show_slots(output: Output, obj: object, offers: bool) -> bool:
     """Show the slots of a type, or of an object's type; return whether there are any.
 
-    `offers` says whether the object has entries.
+    `offers` is true if the object has entries.
     """
     slots = customslots(obj)
     used = any(slot.key != PADDING for slot in slots)

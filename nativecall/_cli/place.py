@@ -1,4 +1,4 @@
-"""Find the object of a command-line argument, ``MODULE:NAME`` or ``MODULE``.
+"""Find the object that a command-line argument names: ``MODULE:NAME`` or ``MODULE``.
 
 Modules in the current directory are found, as with ``python -m``. A module may also be given by its
 file, ``path/to/module.py``. An unknown name raises a CommandError that lists close matches.
@@ -108,8 +108,8 @@ def _like(name: str, holder: object) -> str:
 def functions(found: Library) -> dict[str, NativeCallable]:
     """Return the declared functions that a library itself defines, including inline functions.
 
-    If these cannot be determined (for the process, or for declarations alone), return all declared
-    functions.
+    If the library has no file (the process, or declarations alone) or defines none of them, return
+    all declared functions.
     """
     declarations = found.declarations
     assert declarations is not None

@@ -1,9 +1,9 @@
 """``nativecall stubs MODULE:LIB``: write a stub with the types of a library's functions.
 
-A type checker reads a stub instead of the module, so the stub must cover all of ``MODULE``. It has
-the types of the functions in the module's libraries, and of its native callables. Everything else
-is copied from the module's source without function bodies. Argument types describe what calls
-accept (`nativecall._hints`); result types describe what they return (`_callable/annotations.py`).
+A type checker reads a stub instead of the module, so the stub must cover all of ``MODULE``. The
+stub declares the functions of the module's libraries, and its native callables, with types. All
+else is copied from the module's source without function bodies. Argument types describe what calls
+accept (`nativecall._hints`). Result types describe what calls return (`_callable/annotations.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MARK = "# Made by `nativecall stubs`"
 _TAKES = {"bool": "Integer", "int": "Integer", "float": "Real", "complex": "Complex"}
 _TAKES |= {"voidptr": "Pointer", "pointer": "Pointer", "function": "Function", "view": "Array"}
-# Libraries and their types have no names besides the declared ones.
+# Members that make type checkers reject names that are not declared.
 _CLOSED = [
     f"{name}: None  # type: ignore[assignment]  # no others # pyright: ignore"
     for name in ("__getattr__", "__setattr__")
@@ -44,7 +44,7 @@ _GIVES = {"bool": "bool", "int": "int", "float": "float", "complex": "complex", 
 
 
 def run(place: str, *, output: str | None = None, force: bool = False) -> int:
-    """Write the stub of the module that contains a library."""
+    """Write the stub of the module that `place` names."""
     name, _, named = place.partition(":")
     module = imported(name)
     if named and not isinstance(find(place), (Library, NativeCallable)):
@@ -359,7 +359,7 @@ def _is_public(name: str) -> bool:
 
 
 def _unlike(names: Sequence[str], wanted: str) -> str:
-    """Return the wanted name of a parameter, changed if a C parameter has that name."""
+    """Return the wanted name of a parameter, with underscores if a C parameter has that name."""
     while wanted in names:
         wanted = f"_{wanted}"
     return wanted
