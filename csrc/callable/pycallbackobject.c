@@ -1,5 +1,6 @@
-/* csrc/callable/pycallbackobject.c: creates and closes objects of CallbackSpec and PyCallback, the
- * Python types that pycallback.h declares. */
+/* csrc/callable/pycallbackobject.c: the Python types CallbackSpec and PyCallback (pycallback.h). A
+ * PyCallback is a C function pointer that calls a Python function. This file also converts
+ * callables that are passed as arguments. */
 #include "pycallback.h"
 
 #include "call/entry.h"
@@ -18,8 +19,8 @@
 
 /* ---- callback specs -------------------------------------------------------------------------- */
 
-/* Checks that the sentinel has the size of the result, and that the objects lie inside the result.
- * Returns 0, or -1 with ValueError. */
+/* Checks that the sentinel has the size of the result, and that each offset in `objects` leaves
+ * room for a pointer in the result. Returns 0, or -1 with ValueError. */
 static int check_sentinel(const NcCallbackSpec *self)
 {
     const size_t size = self->size;
@@ -60,7 +61,8 @@ static int check_plan(PyObject *planned, Py_ssize_t readers)
     return 0;
 }
 
-/* CallbackSpec(readers, objects, letter, result, plan, sentinel, *, ...); `keep` may be None. */
+/* CallbackSpec(readers, objects, letter, result, plan, sentinel, *, ...); `result` and `keep` may
+ * be None. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"readers",  "objects",    "letter",  "result",        "plan",
@@ -138,9 +140,9 @@ static PyMemberDef callbackspec_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* No tp_clear: only `readers` and `keep` can be part of a cycle. If `readers` are, the collector
- * clears the cells of the Python functions among them. `keep` must stay, since C may still read
- * what the sentinel points to. */
+/* No tp_clear: only `readers` and `keep` can be part of a cycle. For a cycle through `readers`, the
+ * collector clears the closure cells of the Python functions in it. `keep` must stay alive, because
+ * C may still read it through the sentinel. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
     .tp_doc = "What all callbacks of a signature and of the same options share.",
@@ -172,7 +174,7 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
 #if NC_HAS_MACHINE_CODE
     self->stub = nc_stub_new((void *)(uintptr_t)nc_entry, self);
 #else
-    self->stub = nc_stub_new(NULL, self); /* raises why there are no stubs */
+    self->stub = nc_stub_new(NULL, self); /* raises RuntimeError */
 #endif
     if (self->stub == NULL) {
         goto fail;
@@ -204,8 +206,8 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
     return (PyObject *)nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], args[2]);
 }
 
-/* Looks up the signature of the functions that argument `index` takes, and how Python functions are
- * converted. Returns 0, or -1 with an exception. */
+/* Looks up and caches the signature of the functions that argument `index` accepts, and the
+ * CallbackSpec for Python functions. Returns 0, or -1 with an exception. */
 static int learn(const NcCallInterface *cif, Py_ssize_t index)
 {
     NcArgument *argument = &cif->arguments[index];
@@ -232,14 +234,16 @@ static int learn(const NcCallInterface *cif, Py_ssize_t index)
     return 0;
 }
 
-/* The name of a Python function or of a method's function; NULL for other callables. */
+/* Returns the name of a Python function, or of the function of a bound method; NULL for other
+ * callables. */
 static PyObject *function_name(PyObject *function)
 {
     PyObject *bound = PyMethod_Check(function) ? PyMethod_GET_FUNCTION(function) : function;
     return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
 }
 
-/* The names of a function that is passed. The names of the last such function are cached. */
+/* Returns NcPyCallback.names for a function that is passed, a new reference. The last result is
+ * cached. */
 static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObject *name,
                                  Py_ssize_t index)
 {
@@ -255,8 +259,9 @@ static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObj
     return Py_NewRef(names);
 }
 
-/* Makes a callback from a Python function: either for one call, which raises the function's
- * exceptions, or for C code that stores the pointer. */
+/* Makes a callback from a Python function. If spec->passed, the callback is for one call, and that
+ * call raises the function's exceptions. Otherwise, C code stores the pointer. Returns 1, or -1
+ * with an exception. */
 static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, PyObject *function,
                        PyObject *own_name, NcPointer *out)
 {
@@ -275,8 +280,9 @@ static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, P
     return out->keep != NULL ? 1 : -1;
 }
 
-/* Whether a function with this signature may compare two pointers. If so,
- * _callable/passing.py passes the function, since the second pointer could be user data. */
+/* Whether a signature is like that of qsort's comparison function: it takes two `void *` and
+ * returns a value. Python code must convert callables to such a signature (_callable/passing.py),
+ * because the second pointer may look like user data and is not. */
 static int compares(const char *signature)
 {
     const char *arguments = strrchr(signature, ':');
@@ -338,8 +344,9 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
     return out->keep != NULL ? 1 : -1;
 }
 
-/* The `__name__` or `__doc__` of a function, a new reference to a str. Returns NULL, perhaps with
- * an exception, if the attribute is missing, is not a str, or contains a null character. */
+/* The `__name__` or `__doc__` of a function, a new reference to a str. Returns NULL without an
+ * exception if the attribute is missing, is not a str, or contains a null character. Returns NULL
+ * with an exception if reading the attribute fails. */
 static PyObject *text_of(PyObject *function, int is_doc)
 {
     const PyFunctionObject *own =
@@ -363,8 +370,8 @@ static int is_plan(PyObject *plan)
            Py_IS_TYPE(PyTuple_GET_ITEM(plan, 2), &NcCallbackSpec_Type);
 }
 
-/* Makes a Callback from (call interface, flags, CallbackSpec), without options. The Callback gets
- * the doc and the name of the function, or the name "function" if there is none. */
+/* Makes a Callback without options from a plan: (call interface, flags, CallbackSpec). The Callback
+ * has the name and the docstring of the function. Without a name, it is called "function". */
 static PyObject *make_callback(PyTypeObject *type, PyObject *plan, PyObject *signature,
                                PyObject *function)
 {
@@ -435,7 +442,7 @@ static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Also closes the callback. */
+/* The tp_clear of callbacks, and the implementation of close(). */
 static int pycallback_clear(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;

@@ -1,4 +1,5 @@
-/* csrc/callable/trampoline.h: the table of ahead-of-time trampolines (generate_trampolines.py). */
+/* csrc/callable/trampoline.h: the table of trampolines that generate_trampolines.py writes. A
+ * trampoline makes calls of one shape (layout.h), and is compiled ahead of time. */
 #ifndef NC_TRAMPOLINE_H
 #define NC_TRAMPOLINE_H
 

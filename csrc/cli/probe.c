@@ -1,8 +1,8 @@
 /* csrc/cli/probe.c: calls a native callable from C, as a consumer does.
  *
- * `nativecall demo` checks and times these calls, so that users need no compiler. The loop uses
- * only the public headers. Each copy of it is compiled for one way and one signature, as in a
- * consumer, so it does not branch on them. */
+ * `nativecall demo` checks and times these calls on machines without a compiler. The loops use only
+ * the public headers. As in a consumer, each loop is compiled for one signature and one way to look
+ * up the function, so it branches on neither. */
 #include "platform/functions.h"
 
 #include <string.h>
@@ -31,8 +31,8 @@ typedef struct {
 #define FOUND_SLOT(job)                                                                            \
     nc_native_function_by_slot((job)->callable, (job)->signature, NC_FLAG_NEEDS_GIL)
 
-/* The loop for a way and a signature. It runs without the GIL and returns 0, or -1 if an entry is
- * missing. */
+/* Defines the loop for one way and one signature. The loop runs without the GIL and returns 0, or
+ * -1 if an entry is missing. */
 #define LOOP(way, kind, function_type, ...)                                                        \
     static int loop_##way##_##kind(const Job *job)                                                 \
     {                                                                                              \
@@ -100,8 +100,8 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
 /* call_loop(callable, signature, way, results, x[, y]) -> None
  *
  * results[i] = callable(x[i]) or callable(x[i], y[i]) for every i. All buffers hold the same number
- * of doubles. The signature is "d:d" or "f:f"; with y, it is "d:dd" or "d:di". `way` is how each
- * call is made:
+ * of doubles. The signature is "d:d" or "f:f"; with y, it is "d:dd" or "d:di". `way` selects how
+ * each call is made:
  *
  *   "pointer"   look up the function pointer once, before the loop
  *   "offset"    look it up for each call, by the offset in the object's type
@@ -109,7 +109,8 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
  *   "object"    box the arguments, call through Python and unbox the result, as code without
  *               nativecall must; accepts any Python callable
  *
- * All except "object" run without the GIL. Raises LookupError if there is no such entry. */
+ * All except "object" run without the GIL. Raises LookupError if the callable has no entry with
+ * this signature that runs without the GIL. */
 PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};

@@ -1,13 +1,13 @@
 /* csrc/codegen/objectfile.c: loads object files of generated code without a linker, if they have no
  * external references.
  *
- * LLVM's linker needs LLVM, and takes a sixth of a millisecond per file. Code that
- * nativecall/_codegen generates calls functions only through its arguments, so it needs no linker.
+ * Code that nativecall/_codegen generates needs no linker, because it calls functions only through
+ * its arguments. Linking with LLVM would load LLVM, and would take a sixth of a millisecond per
+ * file.
  *
- * The loader checks every number in a file before it uses the number. So for a truncated or
- * modified file it returns None and never crashes. The loader allocates new pages and copies the
- * needed sections there. It resolves the references between the sections. Finally, it makes the
- * pages executable and read-only. */
+ * The loader checks every number in a file before it uses the number. So a truncated or modified
+ * file cannot crash it. The loader copies the needed sections to new pages. It resolves the
+ * references between the sections. Finally, it makes the pages executable and not writable. */
 #include "platform/functions.h"
 
 #include "platform/pages.h"
@@ -29,8 +29,9 @@ PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(found != NULL);
 }
 
-/* code_refused(): the reason, as a str, why a written page cannot be made executable; "" if it can.
- * The answer may change: a process may lose this right when it drops privileges. */
+/* code_refused(): returns a str: the reason why a page that was written to cannot be made
+ * executable, or "" if it can. The answer may change: a process may lose this right when it drops
+ * privileges. */
 PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     size_t bytes = nc_page_bytes();
@@ -80,8 +81,9 @@ typedef struct {
     unsigned char *frames; /* the unwind tables, or NULL */
 } Loaded;
 
-/* Registers or deregisters unwind tables, since C++ exceptions may pass through the code. Returns 0
- * if there is no unwinder. GCC's runtime library contains the unwinder and is usually present. */
+/* Calls the unwinder's function `name`, which registers or deregisters unwind tables, because C++
+ * exceptions may pass through the code. The unwinder is in GCC's runtime library, which is usually
+ * present. Returns 0 if it is not. */
 static int tell_unwinder(const char *name, unsigned char *frames)
 {
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -91,7 +93,7 @@ static int tell_unwinder(const char *name, unsigned char *frames)
     if (found != NULL) {
         tell(frames);
     }
-    return found != NULL; /* do not close the library, since it refers to the tables */
+    return found != NULL; /* never close the library: it refers to the tables */
 }
 
 /* The contents of a section whose items have `step` bytes; NULL if truncated or misaligned. */
@@ -123,7 +125,8 @@ static int read_header(File *file)
     return 1;
 }
 
-/* Assigns offsets to the needed sections; returns 0 if one of these is of an unsupported kind. */
+/* Assigns offsets to the needed sections; returns 0 if the file is damaged or a needed section is
+ * of an unsupported kind. */
 static int lay_out(File *file)
 {
     for (size_t i = 0; i < file->count; i++) {
@@ -173,7 +176,8 @@ static size_t place_of(const File *file, const Elf64_Sym *symbol)
                : file->places[section] + symbol->st_value;
 }
 
-/* Resolves one reference in the section at `place`; returns 0 if its target is external. */
+/* Resolves one reference in the section at `place`. Returns 0 if it cannot: for example, the target
+ * is external. */
 static int relocate(const File *file, unsigned char *memory, size_t place, size_t size,
                     const Elf64_Rela *reference)
 {
@@ -192,7 +196,7 @@ static int relocate(const File *file, unsigned char *memory, size_t place, size_
     if (type != R_X86_64_64) {
         value -= (uint64_t)(uintptr_t)memory + place;
     }
-    memcpy(memory + place, &value, width); /* only the lower half of a distance */
+    memcpy(memory + place, &value, width); /* of a distance, only the lower 4 bytes */
     return 1;
 }
 
@@ -241,8 +245,8 @@ static uintptr_t address_of(const File *file, const unsigned char *memory, const
     return 0;
 }
 
-/* Destructor of the capsule. While Python shuts down, the code stays loaded, since other code may
- * still call it. */
+/* Destructor of the capsule. During Python's shutdown, it leaves the code loaded, because other
+ * code may still call it. */
 static void unload(PyObject *capsule)
 {
     Loaded *loaded = (Loaded *)PyCapsule_GetPointer(capsule, NULL);
@@ -257,7 +261,8 @@ static void unload(PyObject *capsule)
     }
 }
 
-/* Loads a file into new pages. Returns the address of the symbol; 0 if the file needs a linker. */
+/* Loads a file into new pages. Returns the address of the symbol `name`. Returns 0 if the file
+ * needs a linker, or on another failure. */
 static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
 {
     const size_t page = nc_page_bytes();
@@ -276,8 +281,8 @@ static uintptr_t load_into(const File *file, const char *name, Loaded *loaded)
     return address;
 }
 
-/* Returns (capsule that owns the pages, address of the symbol), or NULL. If the file needs a
- * linker, no exception is set. */
+/* Returns (capsule that owns the pages, address of the symbol), or NULL. Sets an exception only if
+ * Python is out of memory. */
 static PyObject *load(File *file, const char *name)
 {
     if (!read_header(file) || !lay_out(file)) {

@@ -1,4 +1,5 @@
-/* csrc/codegen/processor.c: identifies the processor by CPUID. */
+/* csrc/codegen/processor.c: identifies the processor as LLVM does, by CPUID. The disk cache reuses
+ * machine code only on the same processor. */
 #include "platform/functions.h"
 
 #include <stdint.h>
@@ -21,8 +22,8 @@ static const struct {
 };
 enum { LEAVES = sizeof(read_by_llvm) / sizeof(read_by_llvm[0]) };
 
-/* processor(): bytes that are equal exactly if LLVM would detect the same processor with the same
- * features; b"" if unknown. */
+/* processor(): returns bytes. Two results are equal if and only if LLVM would detect the same
+ * processor with the same features. Returns b"" if the processor is unknown. */
 PyObject *nc_processor(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     uint32_t words[LEAVES + 1][4] = {{0}};
@@ -37,7 +38,7 @@ PyObject *nc_processor(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         }
     }
     if ((words[1][2] >> 27 & 1) != 0) {
-        /* registers that the system saves: LLVM avoids instructions that use other registers */
+        /* the registers that the system saves; LLVM avoids instructions that use other registers */
         __asm__("xgetbv" : "=a"(words[LEAVES][0]), "=d"(words[LEAVES][3]) : "c"(0));
     }
     return PyBytes_FromStringAndSize((const char *)words, sizeof(words));

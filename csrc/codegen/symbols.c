@@ -1,4 +1,5 @@
-/* csrc/codegen/symbols.c: implements symbols.h. */
+/* csrc/codegen/symbols.c: collects the offsets and addresses that generated code needs
+ * (symbols.h). */
 #include "symbols.h"
 
 #include "call/convert.h"
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-/* code_layout(): returns {name: number}, where a number is mostly an offset or a size. */
+/* code_layout(): returns {name: offset or size in bytes}. */
 PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return Py_BuildValue("{snsnsnsn}", "stub_context", (Py_ssize_t)offsetof(NcStubSlot, context),
@@ -20,9 +21,9 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
-/* The symbols of generated code: DATA(name, address) or FUNCTION(name). Generated code contains
- * only the indices of symbols. The code finds the addresses in a table through its context, because
- * linking an object file that needs no addresses takes half the time. */
+/* The symbols of generated code: DATA(name, address) or FUNCTION(name). Generated code contains no
+ * addresses, only indices into a table that it finds through its context. Linking an object file
+ * without addresses takes half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \

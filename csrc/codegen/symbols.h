@@ -1,15 +1,16 @@
 /* csrc/codegen/symbols.h: offsets and addresses that generated code needs from the core and from
  * the running Python.
  *
- * nativecall/_codegen/ writes code that reads the core's objects and calls functions. This Python
- * code hard-codes no offsets or addresses, but gets those of this process from here. */
+ * nativecall/_codegen/ generates code that reads the core's objects and calls functions. The
+ * generator hard-codes no offsets or addresses. It gets those of the running process from here. */
 #ifndef NC_SYMBOLS_H
 #define NC_SYMBOLS_H
 
 #include "values/pointers.h"
 
-/* Fills the table `nc_symbols` (layout.h), before any object refers to it. The first item of the
- * table is the number of threads in which a Python function left an exception (nc_left_count). */
+/* Fills the table `nc_symbols` (layout.h). Call it before any object refers to the table. The first
+ * item of the table is the number of threads in which a Python function left an exception
+ * (nc_left_count). */
 void nc_symbols_ready(void);
 
 #endif

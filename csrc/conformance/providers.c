@@ -1,15 +1,17 @@
-/* csrc/conformance/providers.c: the module nativecall.conformance._providers. For the conformance
- * kit, it creates correct and broken types and objects, which Python code cannot create.
+/* csrc/conformance/providers.c: the module nativecall.conformance._providers. It creates types and
+ * objects, correct and broken, with which the conformance kit tests consumers. Python code cannot
+ * create them.
  *
- * It includes only nativecall_abi.h, as any provider could. The kit builds its cases in Python
- * (nativecall/conformance/_hostile.py), with tables in memory allocated by cffi.
+ * This file includes only nativecall_abi.h, as any provider could. The kit builds the test cases in
+ * Python (nativecall/conformance/_hostile.py), and allocates their tables with cffi.
  *
  *     make_type(name, is_ready, array, room, offset, bases, call)     a static type
  *     view(object)                                       a built-in function bound to the object
- *     behind(object)                                     the callable of a built-in view, or itself
- *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 returns in a
- *                                                        thread without a thread state, while the
- *                                                        calling thread holds the GIL
+ *     behind(object)                                     the callable behind a built-in view, or
+ *                                                        any other object itself
+ *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 returns within
+ *                                                        `seconds` in a thread without a thread
+ *                                                        state, while the caller holds the GIL
  *
  * All created objects are immortal. All functions need the GIL. */
 #define PY_SSIZE_T_CLEAN
@@ -133,7 +135,7 @@ static const PyNativeCallableEntry *find(PyObject *object, const char *signature
     return NULL;
 }
 
-/* Broken: returns an entry although it sets an exception. */
+/* Broken on purpose: sets an exception and still returns an entry. */
 static const PyNativeCallableEntry *find_and_raise(PyObject *object, const char *signature,
                                                    uintptr_t refuse)
 {
@@ -189,7 +191,8 @@ static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
     }
     PyLockStatus ended =
         PyThread_acquire_lock_timed(question->done, (PY_TIMEOUT_T)seconds * 1000000, 0);
-    /* Before Python 3.12, an exception of `find` is set in this thread. */
+    /* Before Python 3.12, an exception that `find` sets appears in this thread, which holds the
+     * GIL. */
     return PyErr_Occurred() ? NULL : PyBool_FromLong(ended == PY_LOCK_ACQUIRED);
 }
 

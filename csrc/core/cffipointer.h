@@ -1,25 +1,28 @@
-/* csrc/core/cffipointer.h: functions of cffi that the core uses to make and read pointers, write
- * values and read numbers. Only cffi's wrapper of the core (core.csrc.c) can define them. */
+/* csrc/core/cffipointer.h: calls cffi to make and read pointers, write values and read numbers.
+ * core.csrc.c defines these functions, because only code that cffi wraps can use cffi's C
+ * functions. */
 #ifndef NC_CORE_CFFIPOINTER_H
 #define NC_CORE_CFFIPOINTER_H
 
 #include <Python.h>
 
-/* An attribute of cffi's module, cached at `place`: a borrowed reference; NULL with an
- * exception. */
+/* Returns an attribute of the module _cffi_backend, a borrowed reference, or NULL with an
+ * exception. The attribute is cached at `place`. */
 PyObject *nc_of_cffi(PyObject **place, const char *name);
 
-/* Makes a cffi pointer of a pointer type. A new reference, or NULL. */
+/* Makes a cffi pointer with the pointer type `type`. Returns a new reference, or NULL with an
+ * exception. */
 PyObject *nc_cffi_pointer(void *address, PyObject *type);
 
-/* The address in a cffi pointer or array that converts to a pointer type. Returns NULL with an
- * exception if it does not convert, and NULL without an exception if the address is NULL. */
+/* Returns the address of a cffi pointer or array. Returns NULL with an exception if cffi cannot
+ * convert it to the pointer type `type`. Returns NULL without an exception if the address is
+ * NULL. */
 void *nc_cffi_address(PyObject *pointer, PyObject *type);
 
-/* Writes a value as a cffi type: 0, or -1 with an exception. */
+/* Writes a value as the cffi type `type`. Returns 0, or -1 with an exception. */
 int nc_cffi_store(void *memory, PyObject *type, PyObject *value);
 
-/* Reads a cffi number, which may be a long double: 0, or -1 with an exception. */
+/* Reads a cffi number, which may be a long double. Returns 0, or -1 with an exception. */
 int nc_cffi_long_double(PyObject *number, long double *out);
 
 #endif

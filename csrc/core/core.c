@@ -1,4 +1,5 @@
-/* csrc/core/core.c: interned keys, and shared libraries on POSIX and Windows (see core.h). */
+/* csrc/core/core.c: looks up interned keys, and opens and searches shared libraries on POSIX and
+ * Windows (core.h). */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* dladdr, dlinfo */
 #endif
@@ -19,7 +20,7 @@
 #endif
 #endif
 
-/* Scans the whole registry, for introspection only. */
+/* Scans the whole registry. Slow, so for introspection only. */
 int nc_core_interned(uintptr_t address, size_t *length)
 {
     const NcInternTable *table =

@@ -1,6 +1,6 @@
 /* csrc/core/core.csrc.c: the preamble of cffi's wrapper of the core. It includes the headers of the
- * functions in core.cdef.txt, and defines the functions of cffipointer.h. Most of these definitions
- * are only possible inside such a wrapper. */
+ * functions in core.cdef.txt. It also defines the functions of cffipointer.h, most of which call
+ * cffi functions that exist only inside such a wrapper. */
 #include "core/cffipointer.h"
 #include "core/core.h"
 
@@ -15,8 +15,8 @@ int nc_core_pack(const char *text, size_t length, uint64_t *words, size_t *count
     return nc_signature_pack(text, length, 0, words, NC_PACKED_MAX_WORDS, count);
 }
 
-/* Importing the wrapper's module sets the pointers to cffi's functions. Imports the module on first
- * use. Returns 0, or -1 with an exception if the import fails. */
+/* Ensures that cffi's functions can be called. Importing the wrapper's module sets the pointers to
+ * them, so it is imported on first use. Returns 0, or -1 with an exception if the import fails. */
 static int has_functions(void)
 {
     if (_cffi_from_c_pointer != NULL) {

@@ -1,9 +1,9 @@
-/* csrc/core/core.h: functions beyond the headers in detail/core, for interned keys of the process
- * and for shared libraries. module.c exposes them to Python as objects.
+/* csrc/core/core.h: functions for shared libraries, interned keys and packed signatures. Consumers
+ * and providers do not need them, so they are not in detail/core.
  *
- * Rules: nothing here touches a Python object, because cffi releases the GIL around each call.
- * Functions return status codes and set no exceptions. Any thread may call these functions once the
- * module is loaded. */
+ * Rules: no function here touches a Python object, because callers may release the GIL. Functions
+ * return status codes and set no exceptions. Any thread may call these functions once the module is
+ * loaded. */
 #ifndef NC_CORE_H
 #define NC_CORE_H
 
@@ -17,21 +17,22 @@ int nc_core_interned(uintptr_t address, size_t *length);
 /* nc_signature_pack, compiled once. `words` has room for NC_PACKED_MAX_WORDS. */
 int nc_core_pack(const char *text, size_t length, uint64_t *words, size_t *count);
 
-/* Opens a shared library; a path of NULL is the process itself. `flags` are the loader's, or 0 for
- * the defaults: RTLD_* of dlopen, where RTLD_NOW is added unless RTLD_LAZY is given; LOAD_* on
- * Windows. On NC_E_MISSING, `message` (of `size` bytes) is the reason. The library is never
- * closed. */
+/* Opens a shared library, or the process itself if `path` is NULL. `flags` are RTLD_* of dlopen, or
+ * LOAD_* on Windows; 0 selects the defaults. RTLD_NOW is added unless RTLD_LAZY is given. On
+ * NC_E_MISSING, `message` (of `size` bytes) contains the reason. The library is never closed. */
 int nc_core_library_open(const char *path, unsigned int flags, void **library, char *message,
                          size_t size);
 
-/* Looks up a symbol, or the given version of it if `version` is not NULL. NC_OK, NC_E_MISSING, or
- * NC_E_FORMAT if the loader does not support versions. */
+/* Looks up a symbol. If `version` is not NULL, looks up that version of the symbol. Returns NC_OK,
+ * NC_E_MISSING, or NC_E_FORMAT if the loader does not support versions. */
 int nc_core_library_symbol(void *library, const char *name, const char *version, void **address);
 
-/* The file of a library, as the loader reports it; empty for the process itself. */
+/* Stores the file of a library, as the loader reports it. With glibc, it is empty for the process
+ * itself. Returns NC_E_MISSING if the loader does not report it. */
 int nc_core_library_path(void *library, char *path, size_t size);
 
-/* The file that contains an address, and the nearest symbol's name and address; zero if unknown. */
+/* Stores the file that contains an address, and the nearest symbol's name and address. If there is
+ * no symbol, the name is empty and the address 0. */
 int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start);
 
 #endif

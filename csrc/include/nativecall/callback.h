@@ -1,4 +1,5 @@
-/* nativecall/callback.h: for C libraries that take callbacks: gets a C function from any object.
+/* nativecall/callback.h: lets C code accept any callable as a callback, and call its C function
+ * directly if it has one.
  *
  *     static NcCallbackSignature accepted[] = {
  *         NC_CALLBACK_ACCEPT("double (double)"),
@@ -32,32 +33,33 @@
  * accepts, in this order:
  *
  *   1. native callables and their built-in views (nativecallable.h)
- *   2. objects whose type has __nativecall_api__ (nativeapi.h); native callables use it for the
- *      entries that their specialize hook creates
+ *   2. objects whose type has __nativecall_api__ (nativeapi.h), among them native callables whose
+ *      specialize hook creates entries
  *   3. capsules and SciPy's LowLevelCallables; the capsule's name is the C declaration of the
  *      function (detail/prototype.h)
  *   4. any other Python callable: `function` is NULL, and the consumer calls `object` itself
  *
  * Within each kind, the first accepted signature that matches is used. If the function of a capsule
- * or LowLevelCallable has another type, prepare raises ValueError. Any other object raises
- * TypeError. Function objects of other libraries (ctypes, cffi, Numba's cfuncs, ufuncs) are called
- * through Python here; convert them to native callables with nativecall.wrap().
+ * or LowLevelCallable has none of the accepted types, prepare raises ValueError. An object of none
+ * of these kinds raises TypeError. Function objects of other libraries (ctypes, cffi, Numba's
+ * cfuncs, ufuncs) are called through Python. To call them directly, convert them to native
+ * callables with nativecall.wrap().
  *
- * User data is the context of the capsule. A function with user data matches only signatures that
- * have an argument for it. A function without user data gets NULL there.
+ * User data is the context of the capsule. A function with user data matches only signatures with a
+ * user data argument. A function without user data receives NULL in that argument.
  *
  * Entries that need the GIL are used only with NC_CALLBACK_HOLDS_GIL. Entries that report failures
- * (NC_ERRORS_MASK) are used only with NC_CALLBACK_CHECKS_ERRORS, or with
- * NC_CALLBACK_CHECKS_ARGUMENT for that one convention. Otherwise the callable is called through
- * Python, which handles both. A capsule's name does not say whether its function needs the GIL or
- * sets exceptions, as a Cython `cdef` function without noexcept may. So the function is assumed to
- * need the GIL. With NC_CALLBACK_TRUSTS_NAMES it is assumed not to; the user who passes the capsule
- * is responsible.
+ * (NC_ERRORS_MASK) are used only with NC_CALLBACK_CHECKS_ERRORS, or, for NC_ERRORS_ARGUMENT, with
+ * NC_CALLBACK_CHECKS_ARGUMENT. Otherwise the callable is called through Python, which acquires the
+ * GIL and checks for failures. A capsule's name does not state whether its function needs the GIL
+ * or sets exceptions. (A Cython `cdef` function without noexcept may set them.) So the function is
+ * assumed to need the GIL, unless you set NC_CALLBACK_TRUSTS_NAMES. The user who passes the capsule
+ * is then responsible.
  *
  * Errors. nc_callback_leave() stores the call's exception. From then on nc_callback_enter() returns
- * 0, and the consumer returns its sentinel. nc_callback_failed() costs one load. Release raises the
- * exception again, with its traceback. If a native function itself runs Python code and leaves an
- * exception set in the thread, release also returns -1 and the exception stays set.
+ * 0, and your C function must return its sentinel. nc_callback_failed() costs one load. Release
+ * raises the exception again, with its traceback. If a native function itself runs Python code and
+ * leaves an exception set in the thread, release also returns -1 and the exception stays set.
  *
  * Nesting. If the library passes no user data, call nc_callback_current(). It returns this thread's
  * innermost callback that was prepared with NC_CALLBACK_NESTS and not yet released.
@@ -65,7 +67,8 @@
  * Threads. Call prepare and release with the GIL held. Release a nested callback in the thread that
  * prepared it. In between, any number of threads may call the callback at once, including threads
  * unknown to Python. Do not move the NcCallback between prepare and release. Release it after the C
- * code has finished. Threads enter Python by PyGILState, hence in the main interpreter. */
+ * code has finished. Threads enter Python through PyGILState, so they always use the main
+ * interpreter. */
 #ifndef NATIVECALL_CALLBACK_H
 #define NATIVECALL_CALLBACK_H
 
@@ -119,19 +122,19 @@ typedef struct NcCallback {
 
     /* Private to this header. */
     intptr_t failed;          /* atomic: 0, or NC_FAILED_* */
-    PyObject *raised;         /* the exception, if it is NC_FAILED_RAISED */
+    PyObject *raised;         /* the exception, for NC_FAILED_RAISED */
     struct NcCallback *outer; /* the next outer callback, for nc_callback_current() */
-    PyThreadState *finalizer; /* thread that prepared during shutdown; else NULL */
+    PyThreadState *finalizer; /* thread that called prepare during shutdown; else NULL */
 } NcCallback;
 
 /* Why a callback failed. */
 #define NC_FAILED_RAISED 1   /* it raised */
-#define NC_FAILED_SHUTDOWN 2 /* it was called after Python could no longer be entered */
+#define NC_FAILED_SHUTDOWN 2 /* it was called when Python could no longer be entered */
 
 /* The function, cast to the C type of signature `matched`. */
 #define NC_CALLBACK_FUNCTION(callback, type) ((type)(callback)->function)
 
-/* The innermost nested callback; one variable per thread and shared object. */
+/* The innermost nested callback; one variable per thread and shared library. */
 #if defined(NC_MSVC)
 static NC_THREAD_LOCAL NcCallback *nc_callback_innermost = NULL;
 #else
@@ -256,7 +259,7 @@ NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options, int told)
            ((options & checks) != 0 ? 0 : NC_ERRORS_MASK);
 }
 
-/* Use an entry if its flags suit. Return 1, else 0. */
+/* Use an entry if its flags suit, and return whether they do. */
 NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry *entry, size_t i)
 {
     const int told = (entry->flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;
@@ -278,7 +281,7 @@ NC_COLD int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *
     const NcNativeApi *api;
     const char *interned;
     for (size_t i = 0; i < count; i++) {
-        if (accepted[i].interned == NULL) { /* as soon as there is a runtime */
+        if (accepted[i].interned == NULL) { /* stays NULL until there is a runtime */
             if (nc_signature_intern(accepted[i].signature, &interned) < 0) {
                 return -1;
             }
@@ -387,8 +390,8 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *wh
 #pragma GCC diagnostic ignored "-Wdangling-pointer"
 #endif
 
-/* Prepare to call obj with one of the accepted signatures (at least one). Return 0, or -1 with an
- * exception. After 0, you must release the callback. GIL required. */
+/* Prepare to call obj with one of the accepted signatures. At least one signature is required.
+ * Return 0, or -1 with an exception. After 0, you must release the callback. GIL required. */
 NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
                                   NcCallbackSignature *accepted, size_t count, unsigned options)
 {
