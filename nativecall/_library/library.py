@@ -567,7 +567,7 @@ class Library(Single):
 
 
 def _maker(owner: Owner) -> Callable[..., FFIData]:
-    """Return `new` for one library, with its look-ups done in advance."""
+    """Return `new` for one library; do its look-ups once, in advance."""
     known = owner.rows.get
 
     def new(ctype: str | FFIType, init: object = None) -> FFIData:

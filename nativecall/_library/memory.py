@@ -525,7 +525,7 @@ class _Slot:
         self._rows: dict[type, Row | None] = dict.fromkeys(kinds)
 
     def _describe(self) -> None:
-        """Fill in the core's data when the first value is converted."""
+        """Fill in `parts` for the core, when the first value is converted."""
         ctype = self.parts[0]
         found, kind, callback = from_ffi(ctype, self._owner), "*", None
         if isinstance(found, Signature):

@@ -2,7 +2,7 @@
 
 The keys of a mapping are names of functions or patterns such as ``"sqlite3_*"`` (`fnmatch`,
 case-sensitive). A name takes precedence over patterns, and the first matching pattern over later
-ones. If macros give a function other names, its options apply under all of them. A value for all
+ones. If macros give a function several names, its options apply to all of them. A value for all
 functions, or for a pattern, applies only where it makes sense; a value for a single name must fit
 that function. A name or pattern that matches no declaration raises an error. An option that names
 arguments raises an error if none of its functions has these arguments.

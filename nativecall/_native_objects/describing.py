@@ -195,7 +195,7 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
 
 
 def known_class(address: int) -> type | None:
-    """Return the class whose native class is at an address."""
+    """Return the Python class whose native class is at an address, or None."""
     return _published.get(address)
 
 

@@ -1,8 +1,8 @@
 """Create call plans and closure plans: the steps by which the core executes a call.
 
 A call plan is for calls from Python to C, a closure plan for calls from C to Python.
-csrc/call/plan.h defines plans, and the structs that are packed here. The core requests a call plan
-at the first call through a call interface, and caches the plan. All callbacks of a signature share
+csrc/call/plan.h defines plans and their structs, which this module packs. The core requests a call
+plan at the first call through a call interface, and caches it. All callbacks of a signature share
 one closure plan.
 """
 

@@ -18,8 +18,8 @@ and the next rule starts with a new draft.
    - The result is dropped if void is wanted.
 
 2. User data, which is a trailing `void *`. If both sides have user data, it is passed on. If only
-   one side has user data and its counterpart is a pointer, it is an ordinary argument. Otherwise
-   the caller's user data is dropped, or the function gets NULL for its own.
+   one side has user data and its counterpart is a pointer, it is an ordinary argument. Otherwise,
+   user data of the caller is dropped, and a function with user data gets NULL.
 3. The arguments:
 
    - An array and its length, ``(T *x, n)`` or ``(n, T *x)``, become the function's view ``[1]T``.
@@ -700,7 +700,7 @@ def convert(
     """Plan calls of a function of signature `inner` by callers that use signature `outer`.
 
     `flags` are the flags of the function's entry; `errors` is the wanted error convention. If no
-    rule fits, raise SignatureError, which names the argument that does not fit and may hint at a fix.
+    rule fits, raise SignatureError. It names the argument that does not fit, and may suggest a fix.
     """
     before = convention(flags)
     wanted = None if errors is None else CONVENTIONS[errors]
