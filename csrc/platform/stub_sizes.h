@@ -1,5 +1,5 @@
-/* csrc/platform/stub_sizes.h: which platforms have stubs (stub.h), and the sizes of stubs; for C
- * and assembler. */
+/* csrc/platform/stub_sizes.h: defines which platforms have stubs (stub.h), and the sizes of stubs.
+ * Included from C and assembler. */
 #ifndef NC_STUB_SIZES_H
 #define NC_STUB_SIZES_H
 

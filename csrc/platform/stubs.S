@@ -1,6 +1,6 @@
 /* csrc/platform/stubs.S: NC_STUB_REGION bytes of identical stubs (stub.h), and the memory of their
- * slots. Every slot has the same distance from its stub: the distance from nc_stubs to nc_slots,
- * which the linker fixes. So a copy of the stubs' pages also works, if its slots are at the same
+ * slots. Every slot is at the same distance from its stub. The linker fixes this distance, from
+ * nc_stubs to nc_slots. So a copy of the stubs' pages also works if its slots are at the same
  * distance. */
 #include "stub_sizes.h"
 #include "symbols.inc"

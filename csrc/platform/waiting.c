@@ -96,14 +96,14 @@ static int is_any_taken(void)
     return 0;
 }
 
-/* Whether the watcher may end. Called when no thread has waited for a while. The next thread that
- * waits starts a new watcher. */
+/* Returns whether the watcher may end. Called when no thread has waited for a while. The next
+ * thread that waits starts a new watcher. */
 static int ends(void)
 {
     int nobody = NOBODY;
     __atomic_store_n(&watcher, NOBODY, __ATOMIC_SEQ_CST);
-    /* Check again: a thread that took its slot before this store has read AWAKE, so it starts no
-     * watcher. */
+    /* Check again: a thread that has taken a slot since the last check may have read AWAKE, and
+     * then has not started a watcher. */
     return !is_any_taken() || !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0,
                                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }

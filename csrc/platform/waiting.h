@@ -1,24 +1,24 @@
-/* csrc/platform/waiting.h: watches threads that wait for the GIL in a callback, so that a hang is
- * explained.
+/* csrc/platform/waiting.h: explains hangs: prints a message if a thread waits for the GIL in a
+ * callback for a second.
  *
  * A C function that holds the GIL and waits for its own threads deadlocks when one of these threads
- * calls Python. Then only threads that do not need the GIL can run. So a waiting thread stores the
- * names of its callback in a slot, and a watcher thread checks the slots four times a second. If a
- * thread has waited for a second, the watcher prints one line to stderr, once in a process, and
- * stops.
+ * calls Python. Then only code that does not need the GIL can run. So a waiting thread stores the
+ * names of its callback in a slot, and a watcher thread checks the slots four times a second. After
+ * a thread has waited for a second, the watcher prints one line to stderr and stops. It prints at
+ * most once per process.
  *
- * Cost. Only threads that Python did not start take a slot, which costs two atomic writes. The
- * first such thread starts the watcher. The watcher ends after two seconds in which no thread
+ * Cost. Only threads that Python did not start use a slot; that costs two atomic writes per wait.
+ * The first such thread starts the watcher. The watcher ends after two seconds in which no thread
  * waits.
  *
- * Threads. A slot belongs to the thread that set its `names`, until it sets them to NULL again.
- * `turns` distinguishes one wait from the next. The watcher reads names only while it has marked
- * the slot (in the lowest bit), and the owner waits until the mark is removed before it leaves the
- * slot. So the callback, which its call keeps alive, keeps the names alive. A names object never
- * changes; an object that replaces it keeps it alive (callable/pycallback.c). The watcher reads
- * names as plain memory, without a reference count. While Python ends, threads may stay in their
- * slots forever and objects are freed, so the watcher reads nothing from then on. After a fork, the
- * child has no used slot and no watcher. */
+ * Threads. A slot belongs to the thread that set its `names`, until that thread sets them to 0
+ * again. `turns` distinguishes one wait from the next. Before the watcher reads names, it marks the
+ * slot in the lowest bit. The owner does not leave a marked slot, so its call keeps the callback
+ * alive, and the callback keeps the names alive. A names object never changes; an object that
+ * replaces it keeps it alive (callable/pycallback.c). The watcher reads names as plain memory,
+ * without a reference count. During interpreter shutdown the watcher reads no names, because
+ * threads may stay in their slots forever while objects are freed. After a fork, all slots of the
+ * child are free, and it has no watcher. */
 #ifndef NC_WAITING_H
 #define NC_WAITING_H
 

@@ -110,6 +110,6 @@ int nc_convert_view(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyOb
         }
         PyBuffer_Release(&owner->buffer);
     }
-    /* nativecall/_values/storage.py handles rarer cases and all messages. */
+    /* nativecall/_values/storage.py handles rarer cases and raises all errors. */
     return nc_store_argument(cif, name, index, value, &owner->address, owner);
 }

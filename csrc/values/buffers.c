@@ -58,7 +58,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
         NC_INTEGERS(SIGN)
     case 'c':
         return 'b';
-    case 'u': /* ctypes' wchar_t: an array is text, a single wchar_t is not a number */
+    case 'u': /* ctypes' wchar_t: an array holds text; a single wchar_t is no number */
         if (buffer->ndim == 0) {
             return '\0';
         }
@@ -80,7 +80,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
     if (code == '?') {
         return code;
     }
-    /* The C type does not matter, only its width. */
+    /* Only the width and the sign of an integer matter, not its C type. */
 #define WIDE_BOOL(letter, type)
 #define WIDE_SIGNED(letter, type)                                                                  \
     case 2 * sizeof(type) + 1:                                                                     \
@@ -147,7 +147,7 @@ void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents)
     }
 }
 
-/* Store the lowest address of a buffer's elements and the end of the highest. */
+/* Store the lowest address of a buffer's elements, and the end of the highest element. */
 static void extent_of(const Py_buffer *buffer, uintptr_t *low, uintptr_t *high)
 {
     *low = (uintptr_t)buffer->buf;

@@ -10,10 +10,12 @@
 #include <stdint.h>
 
 /* Clear the current exception if it only reports that an object does not export the requested kind
- * of buffer. Return whether it was cleared. Other exceptions are the user's and stay set. */
+ * of buffer. Return whether it was cleared. Other exceptions come from the user's code and stay
+ * set. */
 int nc_clear_refusal(void);
 
-/* Return the letter of a buffer's elements, as in a call interface; 0 if they are not scalars. */
+/* Return the scalar letter of a buffer's elements, as used in call interfaces. Return 0 if they are
+ * not scalars. */
 char nc_buffer_letter(const Py_buffer *buffer);
 /* Return whether a buffer is the memory of a pointer object. The buffer of a ctypes pointer is the
  * memory that holds the address, not the target. */
@@ -25,12 +27,12 @@ int nc_buffer_holds_objects(const Py_buffer *buffer);
  * mask. */
 int nc_may_be_masked(const PyTypeObject *type);
 
-/* Store the lengths of a buffer's dimensions, then its strides in bytes, in 2 * ndim words. If the
- * buffer has no strides (those of ctypes never have any), it is contiguous. */
+/* Store the lengths of a buffer's dimensions, then its strides in bytes, in 2 * ndim words. A
+ * buffer without strides is contiguous; ctypes exports all its buffers without strides. */
 void nc_buffer_extents(const Py_buffer *buffer, intptr_t *extents);
 
-/* Return the function that exports a type's own memory, ignoring __buffer__ methods of Python
- * classes, or NULL if there is none. */
+/* Return the bf_getbuffer that exports a type's own memory, or NULL if there is none. The
+ * __buffer__ methods of Python classes are ignored. */
 getbufferproc nc_exporter_of(const PyTypeObject *type);
 
 /* Return whether a buffer's memory is still in place after arbitrary code ran. ctypes.resize, and

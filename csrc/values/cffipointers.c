@@ -1,9 +1,9 @@
 /* csrc/values/cffipointers.c: converts cffi objects that are passed as arguments, without calling
  * Python.
  *
- * Python code checks the first pointer, array or struct of each type. If this code accepts all
- * objects of the type, it registers a row here. Classes of ctypes also have rows. The table is
- * small, so rows may be overwritten; Python code then checks the type again. */
+ * Python code checks the first pointer, array or struct of each type. If it accepts all objects of
+ * that type, it registers the type in the table below. ctypes classes are registered in the same
+ * table. The table is a small cache: if a row is overwritten, Python code checks the type again. */
 #include "core/cffipointer.h"
 #include "cffitypes.h"
 #include "destructor.h"
@@ -16,7 +16,7 @@
 /* A type whose objects are all accepted. References are owned. A new row overwrites an old row with
  * the same hash. */
 typedef struct {
-    PyObject *wanted;     /* our type */
+    PyObject *wanted;     /* the argument's CType */
     PyTypeObject *class_; /* the object's class */
     PyObject *foreign;    /* the object's cffi type; for ctypes, its class */
     PyObject *target;     /* the cffi type to convert to */
@@ -27,8 +27,8 @@ typedef struct {
 enum { TAKEN = 128 };
 static Taken taken[TAKEN];
 
-/* Maps each cffi type from which text is read without calling Python to (pointer type to convert
- * to, bytes of a character); see nativecall/_values/text.py. */
+/* Maps cffi types to (pointer type to convert to, bytes of a character). nc_string_at reads text
+ * from objects of these types; see nativecall/_values/text.py. */
 static PyObject *texts;
 
 int nc_pointers_ready(PyObject *module)
@@ -87,8 +87,8 @@ void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject
 }
 
 /* take_cffi(ctype, value, target, alignment): register that arguments of type `ctype` accept all
- * cffi objects of the value's type. `target` is the cffi type to convert to. `alignment` is the
- * alignment that addresses of these objects must have (1: any). */
+ * cffi objects of the value's type. `target` is the cffi type to convert to. The addresses must be
+ * multiples of `alignment`. */
 PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *wanted;
@@ -105,7 +105,7 @@ PyObject *nc_take_cffi(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Return the row for a value converted to our type `wanted`, or NULL. */
+/* Return the row that applies to a value for an argument of type `wanted`, or NULL. */
 static inline const Taken *row_of(PyObject *wanted, PyObject *value)
 {
     PyObject *foreign = nc_type_of_cffi(value);
@@ -159,7 +159,7 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *value)
     PyObject *foreign = nc_ended_by(value) == NULL ? nc_type_of_cffi(value) : NULL;
     PyObject *row = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
     if (row == NULL) {
-        PyErr_Clear(); /* not a cffi object of a known type */
+        PyErr_Clear(); /* not a cffi object of a type in `texts` */
         return Py_NewRef(Py_NotImplemented);
     }
     PyObject *pointer = PyTuple_GET_ITEM(row, 0);

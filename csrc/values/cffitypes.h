@@ -1,10 +1,10 @@
 /* csrc/values/cffitypes.h: finds the cffi type of a cffi object without calling Python.
  *
  * A cffi object stores its type in the first word after the object header. The first object of each
- * class is checked against typeof(), so other layouts in other cffi versions only make it slower.
- * Reading the word takes 1 ns; typeof() takes 20 ns.
+ * class is checked against typeof(). If a cffi version has another layout, typeof() is called for
+ * every object instead. Reading the word takes 1 ns; typeof() takes 20 ns.
  *
- * Threads: with the GIL. */
+ * All functions need the GIL. */
 #ifndef NC_CFFITYPES_H
 #define NC_CFFITYPES_H
 

@@ -5,8 +5,8 @@
  * (cffipointers.c).
  *
  * ctypes has no C API, so ctypes objects are read through their buffers. byref() objects export no
- * buffer. So in the first byref() object, the offsets of the address and of the referenced object
- * are searched. If the search fails, Python code handles byref(). */
+ * buffer. nc_know_byref therefore searches the first byref() object for the address and the
+ * referenced object, and stores their offsets. If the search fails, Python code handles byref(). */
 #include "pointers.h"
 
 #include "platform/address.h"
@@ -48,7 +48,8 @@ PyObject *nc_take_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* know_ctypes(base, objects): store the descriptors `_b_base_` and `_objects` of the base class of
- * ctypes. User classes may define other attributes with these names. */
+ * ctypes types. An attribute lookup could find other attributes that a user's class defines with
+ * these names. */
 PyObject *nc_know_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *base;
@@ -71,8 +72,8 @@ static void *word_at(PyObject *object, Py_ssize_t offset)
     return word;
 }
 
-/* Return the offset of a word in an object, after the object's header. Return 0 unless the word
- * occurs exactly once. */
+/* Search an object for a word, starting after the object's header. Return the word's offset from
+ * the start of the object, or 0 unless the word occurs exactly once. */
 static Py_ssize_t place_of(PyObject *object, const void *word)
 {
     Py_ssize_t found = 0;
@@ -111,8 +112,8 @@ int nc_takes_structs(PyObject *wanted, PyObject *value)
     return is_taken(wanted, Py_TYPE(value), STRUCTS);
 }
 
-/* The exported buffer keeps the object alive, and shows whether the object is resized before the
- * call. */
+/* Convert a byref() object. The buffer of the referenced object keeps that object alive, and shows
+ * whether it is resized before the call. */
 static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
 {
     PyObject *object = address_at != 0 && object_at != 0 ? word_at(reference, object_at) : NULL;

@@ -1,5 +1,5 @@
-/* csrc/values/destructor.c: implements destructor.h. The garbage collector finds cycles through a
- * Destructor. */
+/* csrc/values/destructor.c: implements destructor.h. Destructors support garbage collection,
+ * because they may be part of a reference cycle. */
 #include "destructor.h"
 
 #include "layout.h"
@@ -20,7 +20,7 @@ typedef struct {
     PyObject *owner;    /* kept alive, or NULL */
     PyObject *name;     /* str: the function's name; NULL if nothing is freed or closed */
     PyObject *function; /* frees or closes, or NULL */
-    PyObject *ended;    /* str: the function that ended the pointer; or NULL */
+    PyObject *ended;    /* str: the function that freed or closed it, or NULL */
 } NcDestructor;
 
 static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -178,7 +178,7 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
     if (referents_of(value, &found)) {
         if (found.destructor != NULL && found.destructor->name != NULL && function != Py_None &&
             found.destructor->function == NULL) {
-            /* The caller should have closed the pointer, but never received it. */
+            /* The call failed, so the caller never received the pointer to close it. */
             Py_XSETREF(found.destructor->name, Py_NewRef(PyTuple_GET_ITEM(owns, 0)));
             found.destructor->function = Py_NewRef(function);
         }
@@ -262,7 +262,7 @@ static int destructor_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Keep the function, which must still free the pointer. */
+/* Keeps `function`, because the Destructor must still free or close the pointer. */
 static int destructor_clear(PyObject *object)
 {
     Py_CLEAR(((NcDestructor *)(void *)object)->owner);

@@ -1,5 +1,5 @@
 /* csrc/values/exporters.c: slow paths of pointer arguments: other buffer formats, foreign objects,
- * arrays without a buffer, and error messages. pointers.h has the rules. */
+ * arrays without a buffer, and error messages. pointers.h describes the rules. */
 #include "pointers.h"
 
 #include "fortran.h"
@@ -9,8 +9,8 @@
 
 /* ---- matching of buffers --------------------------------------------------------------------- */
 
-/* Return whether a buffer is an array of the argument's structs, or bytes for a whole number of
- * such structs; -1 with an exception. */
+/* Return 1 if a buffer is an array of the argument's structs, or bytes for a whole number of such
+ * structs. Return 0 if not, or -1 with an exception. */
 static int holds_structs(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                          const Py_buffer *buffer)
 {
@@ -70,8 +70,8 @@ int nc_buffer_is_aligned(const NcCallInterface *cif, Py_ssize_t index, const Py_
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 /* Let Python code raise the error for a buffer (nativecall/_values/refusals.py). Messages name the
- * type of `shown`. If `place` is negative, `name` is the whole subject of the message. Return 0
- * with an exception, or 1 if Python code raised none, which is possible for "rows". */
+ * type of `shown`. If `place` is negative, messages begin with `name` itself. Return 0 with an
+ * exception. If `why` is "rows", Python code may accept the buffer; then return 1. */
 static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                   PyObject *shown, const char *why)
 {
@@ -87,7 +87,8 @@ static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, 
 }
 
 /* For a pointer to arrays: return 1 if the rows of a matching buffer are as long as the arrays.
- * Otherwise return 0 with an exception. One-dimensional buffers and Fortran order always match. */
+ * Otherwise return 0 with an exception. One-dimensional buffers and buffers in Fortran order always
+ * match. */
 static int has_rows(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                     const Py_buffer *buffer)
 {
@@ -150,14 +151,14 @@ int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
         PyBuffer_Release(&out->buffer);
         return nc_refer(cif, name, place, value, out);
     }
-    /* Python code ran if the type defines __buffer__ in Python, or in the hook for structs. */
+    /* Whether Python code may have run: in a `__buffer__` method, or in the hook for structs. */
     int ran = out->buffer.obj != value || cif->arguments[index].pointee == 'T';
     int is_pointer = nc_buffer_is_pointer(&out->buffer);
     int suits = is_pointer ? 0 : nc_buffer_suits(cif, index, value, &out->buffer);
     if (suits > 0 && (cif->order == 'F' || shown != value) &&
         !PyBuffer_IsContiguous(&out->buffer, cif->order)) {
-        /* Some exporters ignore the requested order: ctypes always exports C order, and Memory any
-         * layout. */
+        /* Some exporters ignore the requested order: ctypes always exports C order, and Memory
+         * exports the layout that it has. */
         suits = 0;
     } else if (suits > 0 && nc_buffer_is_short(cif, index, &out->buffer)) {
         (void)refuse(cif, name, place, value, shown, "short");
@@ -193,8 +194,8 @@ int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t p
     if (status >= 0 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
         return status;
     }
-    /* The value has no memory to point to, but may be a number of another library. If not, raise
-     * the first error. */
+    /* The value has no memory to point to, but may be a number from another library. If it is not,
+     * raise the first error. */
     PyObject *refusal = nc_exception_take();
     status = nc_refer(cif, name, place, value, out);
     if (status == 2 || (status < 0 && PyErr_ExceptionMatches(PyExc_TypeError))) {

@@ -1,5 +1,6 @@
-/* csrc/values/memory.c: wraps memory of C code in an object with a buffer, for arguments of Python
- * callbacks. The caller owns the memory, which is valid until the callback returns. */
+/* csrc/values/memory.c: wraps memory of C code in a Python object that exports it as a buffer.
+ * Python callbacks receive such objects as arguments. C code owns the memory, which is valid until
+ * the callback returns. */
 #include "platform/functions.h"
 
 #include "platform/address.h"

@@ -17,8 +17,8 @@ NcBlock *nc_block_new(Py_ssize_t bytes)
     return block;
 }
 
-/* allocate_block(size): return a cffi char array whose memory is a new block, which the array keeps
- * alive. For cffi allocators. */
+/* allocate_block(size): return a cffi char array whose memory is a new block. The array keeps the
+ * block alive. For cffi allocators. */
 PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
 {
     static PyObject *ffi_class; /* both NULL before first use */
@@ -64,8 +64,8 @@ static int block_clear(PyObject *object)
     return 0;
 }
 
-/* A block may start a long chain of blocks, such as a linked list in C, in which each keeps the
- * next alive. */
+/* The trashcan limits recursion: a block may start a long chain of blocks that each keep the next
+ * alive, such as a linked list in C. */
 static void block_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);

@@ -1,8 +1,9 @@
 /* csrc/values/memoryblock.h: blocks of memory for C values. A block keeps the targets of the
  * pointers in its memory alive.
  *
- * cffi objects are created over a block, and keep the block alive. The garbage collector traverses
- * the targets that a block keeps. So it can free a struct and a callback that refer to each other.
+ * A cffi object that uses a block as its memory keeps the block alive. The garbage collector
+ * traverses the targets that a block keeps, so it can free a struct and a callback that refer to
+ * each other.
  *
  * All functions need the GIL. */
 #ifndef NC_MEMORYBLOCK_H

@@ -1,10 +1,10 @@
-/* csrc/values/names.h: names of callables and values in messages.
+/* csrc/values/names.h: names of callables, for error messages.
  *
  * A callable without a given name is named after the symbol at its address. The lookup takes
  * microseconds, so it is done only when needed. Functions that report errors therefore accept the
  * callable itself: `name` is a callable or a str throughout csrc/values/.
  *
- * Threads: functions need the GIL and release it while they query the loader, which may run code or
+ * The functions need the GIL. They release it while they query the loader, which may run code or
  * block. */
 #ifndef NC_NAMES_H
 #define NC_NAMES_H
@@ -13,17 +13,18 @@
 
 #include <string.h>
 
-/* Return the name of a callable, a borrowed reference valid as long as the callable, or NULL with
- * an exception. Only nc_callable_describe changes the name. */
+/* Return the name of a callable, or NULL with an exception. The reference is borrowed, and valid
+ * while the callable lives. Only nc_callable_describe changes the name. */
 PyObject *nc_callable_name(NcCallable *self);
 
 /* Raise an exception whose message starts with the callable's name in quotes. Return NULL. */
 PyObject *nc_callable_error(NcCallable *self, PyObject *exception, const char *format, ...);
 
-/* Return where a callable stores its name, which is NULL before first use. */
+/* Return the address of the field that stores a callable's name. The name is NULL before first
+ * use. */
 PyObject **nc_callable_name_place(NcCallable *self);
 
-/* Return the name that `name` (a callable or a str) stands for, as nc_callable_name does. */
+/* Return a str unchanged. For a callable, return nc_callable_name. */
 PyObject *nc_name(PyObject *name);
 
 /* Return whether a str has an embedded NUL, which would end it in C. */

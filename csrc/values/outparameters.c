@@ -10,8 +10,8 @@
 
 /* ---- before the call ------------------------------------------------------------------------- */
 
-/* Return numpy.zeros(shape, type, order) of `length` items, at least one. numpy.zeros, the type and
- * the order are cached; only the shape is built anew. */
+/* Return numpy.zeros(shape, type, order) with `length` items, at least one. numpy.zeros, the type
+ * and the order are cached; only the shape is built anew. */
 static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t length)
 {
     if (out->array == NULL) {
@@ -39,7 +39,8 @@ static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t len
     return made;
 }
 
-/* Store the address of an array's elements. They cannot move, since no other code has the array. */
+/* Store the address of an array's elements. They cannot move, since no other code refers to the
+ * array yet. */
 static int find(NcOutMemory *memory)
 {
     Py_buffer buffer;
@@ -51,7 +52,7 @@ static int find(NcOutMemory *memory)
     return 0;
 }
 
-/* Store the value that Python passes. */
+/* Store the initial value that Python passes. */
 static int fill(const NcCallInterface *cif, PyObject *name, const NcOut *out, NcOutMemory *memory,
                 PyObject *value, Py_ssize_t index)
 {

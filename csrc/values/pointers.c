@@ -12,7 +12,8 @@
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* Return 1 if a buffer is the object's own and its elements obviously match; 0 means unknown. */
+/* Return 1 if the object itself exported a buffer, and its element type obviously matches. 0 means
+ * unknown. */
 static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_buffer *buffer)
 {
     const char *format = buffer->format;
@@ -22,7 +23,8 @@ static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_b
            !nc_may_be_masked(Py_TYPE(value));
 }
 
-/* Use the memory of a Record, which never moves, if the argument points to the Record's type. */
+/* If an argument points to the type of a Record, pass the Record's memory, which never moves.
+ * Return whether this was done. */
 static inline int take_record(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                               NcPointer *out)
 {
@@ -64,8 +66,8 @@ int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t
     return nc_convert_exporter(cif, name, index, value, value, out, exported);
 }
 
-/* Return whether an argument has the same type as the first argument. Compares texts, which runs no
- * Python code. */
+/* Return whether an argument has the same type as the first argument. Compares the texts of the
+ * types, so no Python code runs. */
 static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
 {
     int is_same = index == 0;
@@ -80,8 +82,9 @@ static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
     return is_same;
 }
 
-/* Return the address to pass for a native object to a method of its class. The argument must be the
- * first one, or have the same type as the first one. Return NULL otherwise. */
+/* Return the address to pass if `value` is a native object, and the callable is a method of its
+ * class. The argument must be the first one, or have the same type as the first one. Return NULL
+ * otherwise. */
 static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
     const NcClass *cls = self->more->self_class;
@@ -100,7 +103,7 @@ static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *va
     return fields == NULL || self->more->takes_fields ? fields : value;
 }
 
-/* Convert a value that exports no buffer and is not an exact instance of the method's class. */
+/* Convert a value that nc_convert_pointer does not convert itself. */
 NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     out->address = Py_IS_TYPE(value, &NcPin_Type) /* from a forwarded call */
@@ -124,7 +127,8 @@ NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *val
     return nc_convert_exporter(self->cif, (PyObject *)self, index, value, value, out, status == 0);
 }
 
-/* Only dispatches, so that no case saves registers that only another case uses. */
+/* Only dispatches to functions that are not inlined, so that no case saves registers for another
+ * case. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
 {
     const PyBufferProcs *exporter = Py_TYPE(value)->tp_as_buffer;
@@ -164,8 +168,8 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 
 /* No tp_clear: C code may read pinned memory. The owners of the Pin break cycles. Before CPython
  * 3.13, memoryviews are not visited: the collector would clear a memoryview that is still exported,
- * and releasing the export would read NULL. CPython's wrapper of such a memoryview, which has no
- * buffer of its own, is not visited either. Both live as long as the Pin. */
+ * and releasing the export would read NULL. CPython's wrapper of a memoryview that `__buffer__`
+ * returned, which has no buffer of its own, is not visited either. Both live as long as the Pin. */
 static int pin_traverse(PyObject *object, visitproc visit, void *arg)
 {
     PyObject *exporter = ((NcPin *)(void *)object)->pointer.buffer.obj;
@@ -227,8 +231,8 @@ NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index
 }
 
 /* pin(cif, name, index, value): return a Pin for argument `index` of a call interface, which must
- * be a pointer. An `index` of -1 means the first argument; `name` is then the whole subject of
- * messages. A value that is a Pin is returned unchanged. */
+ * be a pointer. An `index` of -1 means the first argument; messages then begin with `name` itself.
+ * A Pin is returned unchanged. */
 PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const NcCallInterface *cif;
@@ -250,7 +254,7 @@ PyObject *nc_pin(PyObject *Py_UNUSED(module), PyObject *args)
                                           : (PyObject *)nc_pin_value(cif, name, index, value);
 }
 
-/* Return a Pin of an object's buffer. `export` is the function of the object's type, or
+/* Return a Pin of an object's buffer. `export` is the bf_getbuffer of the object's type, or
  * PyObject_GetBuffer. */
 static NcPin *pin_exported(PyObject *object, getbufferproc export, int flags)
 {
@@ -269,8 +273,8 @@ static NcPin *pin_exported(PyObject *object, getbufferproc export, int flags)
     return held;
 }
 
-/* hold(object): return a Pin of an object's own memory, ignoring a __buffer__ of its class. The
- * exported format does not matter. */
+/* hold(object): return a Pin of an object's own memory, ignoring a __buffer__ method of its class.
+ * The format of the memory does not matter. */
 PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
 {
     getbufferproc export = nc_exporter_of(Py_TYPE(object));
@@ -399,8 +403,8 @@ static NcStash *stash_of(const NcPointer *pointer)
     return (NcStash *)(void *)PyTuple_GET_ITEM(keep, 2);
 }
 
-/* Join a pointer's stash, or the stashes of the Pins in its list, to `*first`. If `*first` is NULL,
- * the first stash becomes `*first`. */
+/* Join a pointer's stash (platform/exceptions.h), or the stashes of the Pins in its list, to
+ * `*first`. If `*first` is NULL, set it to the first stash found. */
 static void join(const NcPointer *pointer, NcStash **first)
 {
     PyObject *keep = pointer->keep;
@@ -460,8 +464,8 @@ void nc_pins_close(PyObject *list, PyObject **first)
 }
 
 /* settle(list, raised): finish a call made by Python code. `raised` is the exception of that call,
- * or None. If a Python function among the Pins has stashed an exception, raise that. Otherwise
- * raise `raised`. */
+ * or None. If a Python function among the Pins has stashed an exception, raise that exception.
+ * Otherwise raise `raised`, or return None. */
 PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *list;

@@ -6,14 +6,14 @@
  * - None for NULL, except for Fortran's data pointers;
  * - a matching buffer in the call interface's memory layout, without a copy;
  * - as the first argument of a native method: an object of the method's class;
- * - what the pointer_argument hook accepts: objects of ctypes and cffi, function pointers, and
- *   arrays without a buffer.
+ * - objects that the pointer_argument hook converts: ctypes and cffi objects, function pointers,
+ *   and arrays without a buffer.
  *
  * A buffer stays exported until nc_release_pointer. On failure, the exception names the argument
  * and the callable, and nothing stays exported or owned.
  *
- * A Pin is a converted pointer argument as a Python object, for calls made by Python code and for
- * pointers in structs. While it lives, it keeps the target alive and its buffer exported.
+ * A Pin is a Python object that holds a converted pointer argument. It is used for calls made by
+ * Python code, and for pointers in structs. A Pin keeps the target alive and the buffer exported.
  *
  * All functions need the GIL. */
 #ifndef NC_POINTERS_H
@@ -27,8 +27,8 @@
 typedef struct {
     void *address;    /* passed to the callee */
     Py_buffer buffer; /* exported while buffer.obj is not NULL */
-    PyObject *keep;   /* NULL, or owners of the target: what the pointer_argument hook returned
-                       * to keep alive; for an aggregate, a list, which may contain Pins */
+    PyObject *keep;   /* NULL, or the owners of the target: a tuple; for an aggregate, a list, which
+                       * may contain Pins */
 } NcPointer;
 
 /* A Pin. */
@@ -48,8 +48,9 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
 /* As nc_convert_pointer, for a call interface. A negative index means the first argument. */
 int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                           PyObject *value, NcPointer *out);
-/* Slow path of nc_convert_pointer_of for a value with a buffer. The buffer was exported to `out`,
- * or the value refused to export it and set an exception. Messages name the type of `shown`. */
+/* Slow path of nc_convert_pointer_of for a value with a buffer. If `exported`, the buffer is in
+ * `out`. Otherwise the export failed, and its exception is set. Messages name the type of
+ * `shown`. */
 int nc_convert_exporter(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                         PyObject *value, PyObject *shown, NcPointer *out, int exported);
 /* Slow path of nc_convert_pointer_of for a value without a buffer. */
@@ -58,18 +59,19 @@ int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
 /* nc_convert_foreign for Fortran, which also accepts numbers and strings (fortran.h). */
 int nc_convert_referred(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                         PyObject *value, NcPointer *out);
-/* Check None for an argument of a Fortran procedure. Return 0 if the argument is a string (None
- * then has no characters), a function or `void *`. Return -1 with an exception if it is data, which
- * the procedure would access. */
+/* Check whether argument `index` of a Fortran procedure accepts None. Return 0 if it is a string
+ * (None is then an empty string), a function or `void *`. Return -1 with an exception if it is
+ * data, which the procedure would access. */
 int nc_refuse_null(const NcCallInterface *cif, PyObject *name, Py_ssize_t index);
 
 /* Convert a cffi pointer or array whose type the pointer_argument hook has registered (take_cffi).
  * Return 1 with the address, which is valid while `value` lives. Return 0 if the caller must call
  * the hook. */
 int nc_take_pointer(PyObject *wanted, PyObject *value, void **address);
-/* Register that the C type `wanted` accepts all objects of a class and a cffi type, converted to
- * `target`. For ctypes, pass the class as both; `mask` states how its objects are converted
- * (ctypespointers.c). */
+/* Register that arguments of the C type `wanted` accept all objects with this Python class and cffi
+ * type. They are converted to the cffi type `target`; address bits in `mask` must be 0. For ctypes,
+ * pass the class as `class_`, `foreign` and `target`; `mask` then states how its objects are
+ * converted (ctypespointers.c). */
 void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject *target,
              uintptr_t mask);
 /* Return the registered mask, or 0. */
@@ -77,7 +79,7 @@ uintptr_t nc_taken_mask(PyObject *wanted, PyObject *foreign);
 /* Convert a ctypes byref() or pointer whose class the hook has registered (take_ctypes). Return 1
  * with the address, or 0 if the caller must call the hook. */
 int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
-/* Return 1 if a ctypes object is known to contain structs of the type that a pointer points to.
+/* Return 1 if a ctypes object is known to contain structs of the type that `wanted` points to.
  * Return 0 if this is unknown. */
 int nc_takes_structs(PyObject *wanted, PyObject *value);
 /* Copy a registered cffi struct to `memory`. Return 1, or 0 without an exception. */
@@ -96,15 +98,15 @@ static inline int nc_export_flags(const NcCallInterface *cif, Py_ssize_t index, 
 {
     int flags = cif->arguments[index].export.flags;
     if (flags == 0) {
-        /* bytes are accepted for a pointer to non-const, too: C code often declares strings that it
-         * only reads as char *. */
+        /* Accept bytes for a pointer to non-const, too: C code often declares a string as char *
+         * although it only reads the string. */
         flags = PyBytes_Check(value) ? cif->export : cif->export | PyBUF_WRITABLE;
     }
     return flags;
 }
 
-/* Return 1 if the elements of a value's buffer match what argument `index` points to, 0 if not, or
- * -1 with an exception. */
+/* Return 1 if the elements of a value's buffer match the type that argument `index` points to.
+ * Return 0 if not, or -1 with an exception. */
 int nc_buffer_suits(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                     const Py_buffer *buffer);
 /* Return whether a matching buffer has fewer items than the array that argument `index` points
@@ -119,8 +121,8 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address);
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
 /* Convert a value for pointer argument `index` of a call interface. Return a new Pin, or NULL with
- * an exception. A negative `index` means the first argument; `name` is then the whole subject of
- * messages. */
+ * an exception. A negative `index` means the first argument; messages then begin with `name`
+ * itself. */
 NcPin *nc_pin_value(const NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value);
 
 /* Check that the memory of exported buffers has not moved. Call this after arbitrary code ran:
@@ -132,11 +134,11 @@ int nc_pins_check(PyObject *name, PyObject *list);
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
 
-/* Slow path of nc_join_pointers, if a pointer keeps something. */
+/* Slow path of nc_join_pointers, if some pointer has a `keep`. */
 void nc_join_held_pointers(const NcPointer *pointers, size_t count);
 
-/* Before a call, link the Python functions among its pointer arguments. After an exception in one
- * of these functions, none of them runs for the rest of the call. */
+/* Before a call, link the Python functions among its pointer arguments. If one of these functions
+ * raises, none of them runs for the rest of the call. */
 static inline void nc_join_pointers(const NcPointer *pointers, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -147,8 +149,8 @@ static inline void nc_join_pointers(const NcPointer *pointers, size_t count)
     }
 }
 
-/* Call nc_stash_close for the stash of a pointer argument, or for the stashes of the Pins that it
- * keeps. */
+/* Call nc_stash_close for the stash of a pointer argument, or for the stashes of the Pins in its
+ * `keep`. */
 void nc_pointer_close(const NcPointer *pointer, PyObject **first);
 /* nc_pointer_close for all Pins in a list. */
 void nc_pins_close(PyObject *list, PyObject **first);
@@ -163,7 +165,7 @@ static inline void nc_release_pointer(NcPointer *pointer)
     Py_XDECREF(pointer->keep);
 }
 
-/* Slow path of nc_release_pointers, if a pointer holds a buffer or keeps something. */
+/* Slow path of nc_release_pointers, if some pointer has a buffer or a `keep`. */
 NC_NOINLINE PyObject *nc_release_held_pointers(PyObject *value, NcPointer *pointers, size_t count)
 {
     PyObject *first = NULL;

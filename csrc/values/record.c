@@ -19,8 +19,8 @@ typedef struct {
     PyObject *foreign; /* the cffi type of a pointer, cached; or NULL */
     Py_ssize_t offset;
     Py_ssize_t size;
-    int code;  /* the letter of a number; 's' text, 'T' a struct or array, 'P' a pointer, 'O',
-                  '#' a bit-field, whose `type` is a Field */
+    int code;  /* the letter of a number; 's' text, 'T' a struct or array, 'P' a pointer,
+                  'O' a Python object, '#' a bit-field, whose `type` is a Field */
     int other; /* whether the member is not a number */
 } Member;
 
@@ -28,15 +28,15 @@ typedef NcRecord Record;
 
 /* Free list of small Records of a layout, because allocating a garbage-collected object takes
  * longer than the rest of a call. Records in the list keep their class, layout and memory; `owner`
- * links them. Free-threaded builds have no list, because it has no lock. Builds with ASan have
- * none, because ASan could not detect use after free. */
+ * links them. Free-threaded builds have no free list, because the list has no lock. Builds with
+ * ASan have none, because ASan could not detect use after free. */
 #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
 enum { MOST_FREE = 0 };
 #else
 enum { MOST_FREE = 8 };
 #endif
-enum { MOST_BYTES = 128 }; /* size of a listed Record that owns its memory */
-enum { MOST_NAMED = 8 };   /* members that are found by the address of their name */
+enum { MOST_BYTES = 128 }; /* maximum size of a Record with its own memory */
+enum { MOST_NAMED = 8 };   /* members that are found by their name's address */
 
 typedef struct {
     Record *first;
@@ -48,7 +48,7 @@ typedef struct NcLayout {
     PyObject *rows; /* tuple: owns the objects in `members` */
     Py_ssize_t size;
     Py_ssize_t alignment;
-    Py_ssize_t count;  /* members of a struct; items of an array, whose row is the only one */
+    Py_ssize_t count;  /* members of a struct; items of an array, which has one row */
     Py_ssize_t step;   /* bytes from item to item; 0 for a struct */
     int leads_on;      /* whether the type contains pointers or Python objects */
     FreeList freed[2]; /* of views, and of Records that own their memory */
@@ -77,8 +77,8 @@ static inline Record *popped(FreeList *list)
     return self;
 }
 
-/* Allocate a view, or a Record followed by its memory. The garbage collector tracks only views, and
- * Records with pointers. */
+/* Allocate a view, or a Record followed by its memory. The garbage collector tracks only views and
+ * Records with pointers or Python objects. */
 static inline Record *record_alloc(Layout *layout, int is_view)
 {
     FreeList *list = &layout->freed[!is_view];
@@ -313,7 +313,7 @@ PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index)
 
 /* ---- whole values in memory ------------------------------------------------------------------ */
 
-/* Return whether a value is a Record of a CType. CTypes are equal if their texts are. */
+/* Return whether a value is a Record of a CType. CTypes with equal texts are equal. */
 static int is_of(PyObject *value, PyObject *ctype)
 {
     if (!Py_IS_TYPE(value, nc_record_class)) {
@@ -540,9 +540,9 @@ static int record_getbuffer(PyObject *object, Py_buffer *view, int flags)
     return 0;
 }
 
-/* _put(kept, key, object, to, from, size): keep an object under a key, and copy the pointer to that
- * object from `from` to `to`. The previous object is released after the copy. Atomic with respect
- * to other threads. */
+/* _put(kept, key, object, to, from, size): store an object in `kept` under a key, and copy the
+ * pointer to the object from `from` to `to`. The previous object is released after the copy. Atomic
+ * with respect to other threads. */
 static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *kept, *key, *object;
@@ -561,7 +561,7 @@ static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* _copy_to(address, kept): copy the memory, and return a list of the kept objects. Atomic, too. */
+/* _copy_to(address, kept): copy the memory, and return a list of the kept objects. Also atomic. */
 static PyObject *record_copy_to(PyObject *object, PyObject *args)
 {
     PyObject *kept;
@@ -610,8 +610,8 @@ PyTypeObject NcRecordBase_Type = {
     .tp_members = record_members,
 };
 
-/* set_record_class(Record): only the first call has an effect. Gives the class our tp_dealloc,
- * because that of Python classes takes longer than creating a Record. */
+/* set_record_class(Record): only the first call has an effect. Replaces the class's tp_dealloc: the
+ * default for Python classes takes longer than creating a Record. */
 PyObject *nc_set_record_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
     if (nc_record_class == NULL && PyType_Check(type)) {

@@ -28,10 +28,11 @@ typedef struct {
 
 /* Return a new Record that owns its memory: a copy of `from`, or zeros if `from` is NULL. Return
  * NULL with an exception. If `owned`, the Record steals the references to Python objects in the
- * copy, as for a result. */
+ * copy, as needed for a result. */
 PyObject *nc_record_new(PyObject *layout, const void *from, int owned);
-/* Create a Record in two steps. In between, write its memory and do nothing else. Call the second
- * function only if nc_record_leads_on(layout) is true. It steals the Record. */
+/* Create a Record in two steps. In between, write its memory and do nothing else. Call
+ * nc_record_finish only if nc_record_leads_on(layout) is true. It steals `record`, and returns it
+ * or NULL with an exception. */
 PyObject *nc_record_begin(PyObject *layout);
 PyObject *nc_record_finish(PyObject *record, int owned);
 
@@ -43,8 +44,9 @@ static inline char *nc_record_memory(PyObject *record)
 /* Return the C name of a Record's type: a borrowed str. */
 PyObject *nc_record_name(PyObject *record);
 
-/* Return the layout of a struct argument of a call interface; the index after the last argument is
- * the result's. The interface caches it. Return a borrowed reference, or NULL with an exception. */
+/* Return the layout of a struct argument of a call interface. The index after the last argument
+ * means the result. The call interface caches the layout. Return a borrowed reference, or NULL with
+ * an exception. */
 PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index);
 static inline PyObject *nc_record_layout(NcCallInterface *cif, Py_ssize_t index)
 {
@@ -52,7 +54,7 @@ static inline PyObject *nc_record_layout(NcCallInterface *cif, Py_ssize_t index)
     return NC_LIKELY(known != NULL) ? known : nc_record_layout_asked(cif, index);
 }
 
-/* Return 1 if a value is certainly a Record of this layout, and 0 if that is unknown. */
+/* Return 1 if a value is certainly a Record of this layout, or 0 if this is unknown. */
 static inline int nc_record_has(PyObject *value, const PyObject *layout)
 {
     return Py_IS_TYPE(value, nc_record_class) &&
@@ -64,9 +66,9 @@ int nc_record_leads_on(const PyObject *layout);
 /* Return whether a value is a Record of the type that a pointer argument points to. */
 int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t index);
 /* Fast path: store a value in zeroed memory. The value must be a (nested) tuple of numbers whose
- * Python types are exact, or a Record of the layout's type. In the latter case, the type must have
- * no pointers. Return 1, or 0 without an exception for any other value and for a number that is out
- * of range. If 0, part of the value may be in `memory`. */
+ * Python types are exact, or a Record of the layout's type. The type of a Record must have no
+ * pointers or Python objects. Return 1. For any other value, or a number out of range, return 0
+ * without an exception; part of the value may then be in `memory`. */
 int nc_record_store(PyObject *layout, PyObject *value, void *memory);
 
 #endif

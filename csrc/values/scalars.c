@@ -74,8 +74,8 @@ static char number_in(PyObject *value, void *memory)
     return letter;
 }
 
-/* Read a long double, or both parts of a long double complex, real part first. Python numbers
- * cannot hold these. Return the number of parts, 0 for other values, or -1 with an exception. */
+/* Read a long double, or both parts of a long double complex, real part first. Python floats cannot
+ * hold such numbers. Return the number of parts, 0 for other values, or -1 with an exception. */
 static int long_doubles_in(PyObject *value, long double parts[2])
 {
     const PyNumberMethods *methods = Py_TYPE(value)->tp_as_number;
@@ -115,8 +115,8 @@ static int has_overflowed(PyObject *name, Py_ssize_t index, PyObject *value, Py_
     return 1;
 }
 
-/* Replace the exception in progress by the error for an array in place of a number. If the value is
- * no array, keep that exception. */
+/* If the value is an array, replace the current exception by an error that asks for a number.
+ * Otherwise keep the current exception. */
 static void no_array(PyObject *name, Py_ssize_t index, const char *wanted, PyObject *value)
 {
     Py_buffer buffer;
@@ -225,8 +225,8 @@ int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long l
     return 1;
 }
 
-/* NumPy's bool and ctypes integers have no __index__, but export one number. cffi integers have
- * neither __index__ nor a buffer. */
+/* NumPy's bool and ctypes integers have no __index__, but export a buffer with one number. cffi
+ * integers have neither __index__ nor a buffer. */
 PyObject *nc_integer_of(PyObject *value)
 {
     long double memory[2];
@@ -400,7 +400,7 @@ int nc_float_overflow(PyObject *name, Py_ssize_t index, char code)
     return -1;
 }
 
-/* Store a number. A finite number must fit as a finite float; infinities and nan are stored
+/* Store a number. A finite number must stay finite when converted. Infinities and NaN are stored
  * unchanged. Return 0, or -1 with an exception and nothing written. */
 static int store_real(PyObject *name, Py_ssize_t index, double number, char code, void *out)
 {
@@ -436,7 +436,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
         return nc_convert_integer(name, index, value, code, out);
     }
     if (part == 'g') {
-        /* Values that a double cannot hold. */
+        /* Read these directly: a double cannot hold all long doubles. */
         found = long_doubles_in(value, wide);
         if (found < 0) {
             return -1;
@@ -505,7 +505,7 @@ PyObject *nc_scalar_to_python(char code, const void *address)
 
 /* ---- the table for Python -------------------------------------------------------------------- */
 
-/* Return an entry of the table. */
+/* Return a row of the table that nc_scalars returns. */
 static PyObject *described(char letter)
 {
     static const char *const kinds[] = {

@@ -1,8 +1,8 @@
 /* csrc/values/scalars.h: converts Python numbers to C scalars and back, with checks.
  *
- * Rules: floats accept objects with __float__ or __index__; integers accept __index__ and are
- * range-checked; complex numbers accept __complex__, floats and integers. On failure, the exception
- * names the argument and the callable.
+ * Floats accept objects with __float__ or __index__. Integers accept objects with __index__, and
+ * are range-checked. Complex numbers accept objects with __complex__, __float__ or __index__. On
+ * failure, the exception names the argument and the callable.
  *
  * All functions need the GIL. */
 #ifndef NC_SCALARS_H
@@ -21,19 +21,19 @@
  * negative index, return the name itself. */
 PyObject *nc_conversion_subject(PyObject *name, Py_ssize_t index);
 
-/* Raise "argument <index + 1> of '<name>' <format>". This replaces the current exception, if any,
- * unless that is MemoryError. `format` has the syntax of PyUnicode_FromFormat. */
+/* Raise "argument <index + 1> of '<name>' <format>". This replaces the current exception, unless
+ * that is a MemoryError. `format` has the syntax of PyUnicode_FromFormat. */
 void nc_conversion_error(PyObject *exception, PyObject *name, Py_ssize_t index, const char *format,
                          ...);
 
-/* Add a note that names the argument to the current exception, which foreign code raised. */
+/* Add a note to the current exception, which foreign code raised. The note names the argument. */
 void nc_conversion_note(PyObject *name, Py_ssize_t index);
-/* Raise TypeError "... must be <wanted> (got <its class>)" with nc_conversion_error. */
+/* Raise TypeError "... must be <wanted> (got <class>)" with nc_conversion_error. */
 void nc_conversion_type_error(PyObject *name, Py_ssize_t index, const char *wanted,
                               PyObject *value);
 
-/* Convert a number to C. `name` is the name of the callable, for messages. If `index` is negative,
- * `name` is the whole subject of messages. Return 0, or -1 with an exception. */
+/* Convert a number to C. Messages name the callable, `name`. If `index` is negative, they begin
+ * with `name` itself. Return 0, or -1 with an exception. */
 int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double *out);
 int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char code, void *out);
 
@@ -46,7 +46,7 @@ int nc_float_overflow(PyObject *name, Py_ssize_t index, char code);
 PyObject *nc_scalar_to_python(char code, const void *address);
 /* Return the size of a scalar in bytes, or 0 if `code` is not the letter of a scalar. */
 size_t nc_scalar_size(char code);
-/* Return the alignment of a scalar, also in structs. */
+/* Return the alignment of a scalar, which is the same in structs. */
 size_t nc_scalar_alignment(char code);
 /* Return the letter of a complex type's parts; return other letters unchanged. */
 char nc_part_letter(char code);
@@ -56,7 +56,7 @@ char nc_part_letter(char code);
  * NULL. */
 PyObject *nc_scalars(void);
 
-/* How an integer letter accepts a Python int; used by overload.c. */
+/* The range of an integer letter; also used by overload.c. */
 typedef struct {
     char code;               /* '?', 'b', 'B', … 'Q' */
     unsigned char size;      /* bytes */
@@ -70,14 +70,15 @@ const NcIntegerKind *nc_integer_kind(char code);
 /* Return 1 and set `bits` (in two's complement) if a Python int fits. Return 0 if it does not, or
  * -1 with an exception. */
 int nc_integer_fits(const NcIntegerKind *kind, PyObject *number, unsigned long long *bits);
-/* Return an int for a value that is like an integer: it has __index__, or it is an integer of NumPy
- * (bool), ctypes or cffi. Return a new reference, or NULL with an exception. For other values,
- * return NULL without an exception. */
+/* Return an int for a value that has __index__, or is a NumPy bool, a ctypes integer or a cffi
+ * integer. Return a new reference, or NULL with an exception. For other values, return NULL without
+ * an exception. */
 PyObject *nc_integer_of(PyObject *value);
 /* nc_integer_of for an integer or enumerator of cffi (cffipointers.c). */
 PyObject *nc_integer_of_cffi(PyObject *value);
-/* Return the letter of a number's type. The number has a Python type, or is a scalar that exports a
- * zero-dimensional buffer (NumPy, ctypes). Return 0 for other objects; an exception may be set. */
+/* Return the letter of a number's type. A number is a Python number, a zero-dimensional buffer
+ * (NumPy, ctypes), or an object with __index__ or __float__. Return 0 for other objects; an
+ * exception may then be set. */
 char nc_value_letter(PyObject *value);
 
 #endif

@@ -23,8 +23,8 @@ static NcStructPointer *of(PyObject *object)
     return (NcStructPointer *)(void *)object;
 }
 
-/* Look up the type of a cffi object in the library's dict. Return a borrowed reference, or NULL
- * with an exception. */
+/* Return whether to wrap a cffi object, from the library's dict: a borrowed bool, or NULL with an
+ * exception. */
 static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);

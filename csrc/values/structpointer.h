@@ -10,10 +10,10 @@
  * Objects from `lib.new`, and objects read from these, keep the assigned values alive. If C owns
  * the memory, an assigned value is kept alive until another value is assigned to the member.
  *
- * A dict of the library (_library/memory.py) maps the cffi types to wrap to True. A Python method,
- * StructPointer.__setitem__, assigns values other than numbers.
+ * A dict of the library (_library/memory.py) maps each cffi type to whether its objects are
+ * wrapped. A Python method, StructPointer.__setitem__, assigns values other than numbers.
  *
- * Threads: with the GIL. */
+ * All functions need the GIL. */
 #ifndef NC_STRUCTPOINTER_H
 #define NC_STRUCTPOINTER_H
 
@@ -31,9 +31,9 @@ typedef struct {
 extern PyTypeObject NcStructPointer_Type;
 extern PyTypeObject *nc_struct_pointer_class; /* the Python class; NULL before it is set */
 
-/* Return a cffi object itself, or a new StructPointer that wraps it. `kept` is the dict of assigned
- * values; NULL means a process-wide dict. Steals the reference to `cdata`; returns NULL if `cdata`
- * is NULL. */
+/* Return a cffi object itself, or a new StructPointer that wraps it if its type is to be wrapped.
+ * `kept` is the dict of assigned values; NULL means a process-wide dict. Steals the reference to
+ * `cdata`; returns NULL if `cdata` is NULL. */
 PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept);
 
 /* Return the cffi object that a StructPointer wraps; return other values unchanged. The reference

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <wchar.h>
 
-/* Return whether an encoding has this name. Runs in each call with text, mostly for "utf-8" or
- * "ascii". */
+/* Return whether an encoding has this name. Called for each text argument and result, mostly with
+ * "utf-8" or "ascii". */
 static int is_named(PyObject *encoding, const char *name, size_t length)
 {
     return PyUnicode_IS_COMPACT_ASCII(encoding) &&
@@ -81,7 +81,7 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
     return found;
 }
 
-/* Decode the text at an address (not NULL) returned by a function of a call interface. Return a new
+/* Decode the text at an address that C code passed; the address is not NULL. Return a new
  * reference, or NULL with UnicodeDecodeError, ValueError for an invalid character, or
  * MemoryError. */
 static PyObject *text_to_python(const NcCallInterface *cif, char text, const void *address)

@@ -1,9 +1,10 @@
-/* csrc/values/text.h: NUL-terminated text behind pointers to const characters.
+/* csrc/values/text.h: converts NUL-terminated text behind pointers to const characters, in both
+ * directions.
  *
- * Text in char is bytes, or str if the call interface has an encoding. Wide text (wchar_t, char16_t
- * or char32_t) is str. Python gets a copy of the characters. C gets the str's own UTF-8 memory if
- * the encoding is UTF-8, otherwise an encoded copy, valid until the call returns. A str with
- * embedded NULs is refused, because C would stop at the first NUL.
+ * In Python, char text is bytes, or str if the call interface has an encoding. Wide text (wchar_t,
+ * char16_t or char32_t) is str. Python gets a copy of the characters. If the encoding is UTF-8, C
+ * gets the str's own UTF-8 memory. Otherwise C gets an encoded copy that is valid until the call
+ * returns. A str with an embedded NUL raises ValueError, because C would stop at the NUL.
  *
  * Letters: 'c' char, 'w' wchar_t, 'u' char16_t, 'U' char32_t. All functions need the GIL. */
 #ifndef NC_TEXT_H
@@ -19,14 +20,13 @@ static inline int nc_takes_text(const NcCallInterface *cif, Py_ssize_t index)
     return text != '\0' && (text != 'c' || cif->encoding != NULL);
 }
 
-/* Fast path: return the characters of bytes or a str for argument `index`, if C can use them
- * without a copy. The characters are valid as long as the object. Return NULL for all other
- * cases. */
+/* Fast path: if C can use the characters of bytes or a str without a copy, return their address. It
+ * is valid as long as the object. Return NULL in all other cases. */
 const char *nc_text_itself(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
 
-/* Convert a str for argument `place` of a call interface. Store the address of the text for C.
- * Return the owner of that memory, a new reference, or NULL with an exception. A negative `place`
- * means the first argument; `name` is then the whole subject of messages. */
+/* Convert a str for argument `place` of a call interface. Set *address to the text for C. Return a
+ * new reference to the owner of that memory, or NULL with an exception. A negative `place` means
+ * the first argument; messages then begin with `name` itself. */
 PyObject *nc_encode_text(const NcCallInterface *cif, PyObject *name, Py_ssize_t place,
                          PyObject *value, const char **address);
 
