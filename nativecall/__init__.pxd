@@ -20,11 +20,12 @@
 # either case, nothing is linked, and the module imports nothing of the package at run time.
 #
 # Import. For each object that you receive, call PyCustomSlots_Import() before any lookup. It
-# returns 1 once some module has published the metaclass, and then costs one load. Until then no
-# object has slots.
+# returns 1 once any module has published the metaclass; before that, no object has slots. From then
+# on, the call costs one load.
 #
 # The GIL. Functions that do not need the GIL are `nogil` and take `PyObject *`: pass
-# `<PyObject *>f`, which Cython also allows in a nogil block. Functions that need it take `object`.
+# `<PyObject *>f`, which Cython also allows in a nogil block. Functions that need the GIL take
+# `object`.
 #
 # Ownership. All results are borrowed. Hold a reference to the object while you use its entries,
 # rows and functions. Interned strings are immortal.
@@ -32,16 +33,16 @@
 # Exceptions. Functions that raise are declared `except -1` or `except NULL`. The functions of
 # signature.h return NC_OK or another NC_* status instead; see nc_status_text(). Declare the types
 # of looked-up functions `noexcept nogil`: without `noexcept`, Cython checks for an exception after
-# each call. An entry with NC_ERRORS_PYTHON may set one. Either refuse such entries
+# each call. An entry with NC_ERRORS_PYTHON may set an exception. Either refuse such entries
 # (NC_ERRORS_MASK), or call them through a type with `except *`.
 #
 # Constants. NATIVECALL_SIG is a macro that takes a string literal. Declare a constant whose C name
 # is the whole macro call, as above: the C compiler then folds each use. Do not use an `enum`, which
 # Cython treats as an `int`.
 #
-# Callbacks. Macros create the accepted signatures, hence the verbatim C. The consumer calls Python
-# functions itself, between enter and leave, with functions of the C API. nc_callback_leave() then
-# stores the exception, which Cython would print instead.
+# Callbacks. Macros create the accepted signatures, so write the array in verbatim C. To call a
+# Python function, use the C API between nc_callback_enter() and nc_callback_leave(), which stores
+# any exception. A call written in Cython would print the exception instead.
 #
 #     cdef extern from "nativecall/callback.h":
 #         """
@@ -111,9 +112,9 @@
 #         cdef double[:, :] a = slice_of(like, view)
 #         return a[0, 0]
 #
-# Classes with slots. Cython defines the layout of a cdef class, so it cannot have the metaclass.
-# Add the slots in an ordinary subclass instead. A slot points to a C function that takes the cdef
-# class, or holds the offset of a C field in it:
+# Classes with slots. A cdef class cannot have the metaclass, because Cython defines its layout. Add
+# the slots in an ordinary subclass instead. A slot points to a C function that takes the cdef
+# class, or holds the offset of a C field in that class:
 #
 #     cdef class Field:
 #         cdef double value

@@ -24,7 +24,7 @@ _WORDS = {"d:P": 3, "Q:P": 1, "I:P": 2}
 
 def native(obj: Foreign) -> NativeCallable | None:
     """Return the functions of a bit generator, or of the bit generator inside a
-    `numpy.random.Generator` or a `RandomState`. Return None for other objects, and if the struct
+    `numpy.random.Generator` or a `RandomState`. Return None for other objects, or if the struct
     does not match `obj`.
     """
     bits: Foreign = getattr(obj, "bit_generator", getattr(obj, "_bit_generator", obj))
@@ -52,5 +52,5 @@ def native_at(address: int, owner: object) -> NativeCallable | None:
 
 
 def word(address: int, index: int) -> int:
-    """Return a word of memory by its index from an address."""
+    """Return word `index` of the memory at an address."""
     return int(_lib.ffi.cast("uintptr_t *", address)[index])

@@ -1,3 +1,3 @@
-"""Bridge for `ctypes.byref()`: before Python 3.12, the type of its results names no module."""
+"""Bridge for `ctypes.byref()` objects: before Python 3.12, their type names no module."""
 
 from ._ctypes import pointer as pointer

@@ -2,8 +2,8 @@
 
 Consumers compare the names character by character, so names are spelled as Cython spells them:
 plain C types, no argument names, one space after each comma. Strided views have no name in C, so
-they are spelled ``void *``. A name cannot say whether the function needs the GIL, so capsules made
-here also carry the entry of the function.
+they are spelled ``void *``. A name cannot record whether the function needs the GIL, so capsules
+made here also carry the entry of the function.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def own_entry(obj: object) -> NativeCallable | None:
 
 
 def function(obj: object) -> Function | None:
-    """Return the function in a capsule. If the capsule's name parses, it is the signature."""
+    """Return the function in a capsule. Its signature is the capsule's name, if the name parses."""
     if type(obj).__name__ != "PyCapsule":
-        return None  # an object bound to a capsule
+        return None  # a built-in that is bound to a capsule
     name = get_name(obj)
     place = get_pointer(obj, name) or 0
     if name is None:
@@ -51,8 +51,8 @@ def function(obj: object) -> Function | None:
         return None
     from . import _cython
 
-    # The name does not say whether the function needs the GIL or how it raises. The .pxd file
-    # beside the exporting module does.
+    # The name does not record whether the function needs the GIL or how it reports errors. The .pxd
+    # file beside the exporting module does.
     flags, supposed, own = _cython.promised(obj)
     found = Function(
         place,
@@ -71,7 +71,7 @@ def function(obj: object) -> Function | None:
 
 
 def native(obj: object) -> NativeCallable | None:
-    """Return the functions of a capsule that holds several, such as that of a NumPy bit generator.
+    """Return the functions of a capsule that holds several, such as a NumPy bit generator's.
 
     If the capsule has user data, return its function with the data bound. Otherwise return None.
     """
@@ -167,9 +167,9 @@ def _without_optional(found: Function, signature: Signature, optional: str) -> F
 
 
 def pickled(obj: object, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: return how to get a capsule again from the module that exports it to C.
+    """For `pickle`: return a function and arguments that fetch a capsule again from its module.
 
-    Return None for other capsules.
+    Return None for capsules that no module exports by name.
     """
     from . import _cython
 

@@ -75,7 +75,7 @@ def reason(obj: Foreign) -> str | None:
 
 
 def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: return how to get a function of an API-mode module again from that module.
+    """For `pickle`: return a function and arguments that fetch an API-mode function again.
 
     Return None for other objects.
     """
@@ -103,7 +103,7 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
             if isinstance(one, _ext.Destructor) and holds_entry(one.owner, address):
                 entry: Foreign = one.owner
                 return beneath(entry)
-        # A user's ffi.gc() around our pointer keeps that pointer.
+        # If a user passed our pointer to ffi.gc(), the new object refers to our pointer.
         obj = [*[one for one in held if is_cdata(one)], None][0]
         if obj is None:
             return None
@@ -138,7 +138,7 @@ def pointer(obj: FFIData) -> Pointer | None:
 
 
 def struct(obj: FFIData) -> Struct | None:
-    """Return a cffi struct or union, given as such or by a cffi pointer to it."""
+    """Return a cffi struct or union, given directly or through a cffi pointer."""
     if not is_cdata(obj):
         return None
     ffi = _lib.ffi
@@ -189,7 +189,7 @@ def to_cffi(signature: Foreign = None, *, ffi: Foreign = None) -> tuple[Foreign,
 
 
 def form(entry: NativeCallable) -> tuple[object, ...]:
-    """Return the cast and the type that create cffi function pointers that keep their entry."""
+    """Return cffi's cast and the type for function pointers, which keep their entry alive."""
     cif, _, flags = entry._chosen(None)
     signature = cif.signature
     if flags & _lib.FLAG_NEEDS_GIL and signature.variadic:
@@ -200,8 +200,8 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
     return _cffi_backend.cast, _usual(signature.function)
 
 
-# _USUAL has the commonest C name for a type of each width. _WRITTEN has the names for codes as
-# users write them, which distinguish C types of equal width.
+# _USUAL maps codes to the most common C type of each width. _WRITTEN maps codes as users write
+# them, which distinguish C types of equal width.
 _LONG = "long" if _lib.ffi.sizeof("long") == 8 else "long long"
 _USUAL = {code: NAMES[code] for code in "?bBhHiIfdg"} | {"q": _LONG, "Q": "size_t"}
 _WRITTEN = {
@@ -223,7 +223,7 @@ def _primitive(name: str) -> FFIType:
 
 
 def _usual(ctype: CType) -> FFIType:
-    """Return the cffi type for a C type, with the commonest C name for each part."""
+    """Return the cffi type for a C type, with the most common C name for each part."""
     if ctype.text in _USUAL:
         return _primitive(_USUAL[ctype.text])
     if isinstance(ctype, FunctionPointer):
@@ -251,7 +251,7 @@ def _refuse_gap(function: FunctionPointer) -> None:
 
 
 def _as_written(text: str) -> FFIType | None:
-    """Return the function type of a signature in plain codes, None for other texts."""
+    """Return the function type of a signature in plain codes; None for other texts."""
     result, colon, args = re.sub(r"\s", "", text).partition(":")
     parts = _FLAT.findall(args)
     if not colon or not _FLAT.fullmatch(result) or "".join(a + b for a, b in parts) != args:
@@ -270,7 +270,7 @@ def _as_written(text: str) -> FFIType | None:
 
 
 def _declared(ffi: Foreign, text: str) -> FFIType | None:
-    """Return the function pointer type that a C text declares in an FFI; None for other texts.
+    """Parse a C declaration with an FFI, and return the function type; None for other texts.
 
     If `ffi` is None, use a new FFI.
     """
@@ -280,11 +280,11 @@ def _declared(ffi: Foreign, text: str) -> FFIType | None:
     if ffi is None:
         from cffi import FFI
 
-        ffi = FFI()  # it caches all texts that it parses
+        ffi = FFI()  # new, because an FFI caches all texts that it parses
     for form in (text, re.sub(r"\(", "(*)(", text, count=1)):
         try:
             found = ffi.typeof(form)
-        except Exception:  # cffi's parsers raise many classes
+        except Exception:  # cffi's parsers raise many exception types
             continue
         if found.kind == "function":
             return found
@@ -305,7 +305,7 @@ def _named(text: Foreign, ffi: Foreign) -> Signature:
             ) from None
         try:
             found = ffi.typeof(text)
-        except Exception as refusal:  # cffi's parsers raise many classes
+        except Exception as refusal:  # cffi's parsers raise many exception types
             reason = (str(refusal).splitlines() or [type(refusal).__name__])[0]
             raise SignatureError(f"the FFI has no type {text!r}: {reason}") from None
         raise SignatureError(f"{found.cname!r} is not a function pointer in cffi") from None
@@ -316,7 +316,7 @@ def typed(
 ) -> tuple[NativeCallable, tuple[object, ...] | None]:
     """Return the requested entry, and the cast and type for its function pointers.
 
-    None instead of the latter stands for the result of `form`.
+    The second item is None if the cast and the type are those that `form` returns.
     """
     if ffi is not None and not hasattr(ffi, "typeof"):
         raise TypeError(f"'ffi' must be a cffi FFI or None (got {type(ffi).__name__})")

@@ -185,7 +185,7 @@ def _parts(kind: Foreign) -> list[Foreign]:
 def _signature(
     argtypes: Foreign, restype: Foreign, holder: Foreign = None, known: _Known | None = None
 ) -> Signature | None:
-    """Return the signature of argtypes and restype; None without argtypes."""
+    """Return the signature of argtypes and restype; None if they do not determine one."""
     if argtypes is None or not (restype is None or isinstance(restype, type)):
         return None
     if _untold(argtypes) is not None:
@@ -198,7 +198,7 @@ def _signature(
 def _untold(argtypes: Foreign) -> int | None:
     """Return the index of the first argtype that does not determine the C type.
 
-    Such an argtype is not a ctypes type, or it converts arguments itself.
+    Such an argtype is not a ctypes type, or converts arguments itself.
     """
     told = [
         isinstance(one, type) and issubclass(one, _CData) and not _converts(one) for one in argtypes
@@ -207,7 +207,7 @@ def _untold(argtypes: Foreign) -> int | None:
 
 
 def _converts(kind: Foreign) -> bool:
-    """Return whether a ctypes type has a Python `from_param`, in its class or metaclass.
+    """Return whether a ctypes type, or its metaclass, has a `from_param` written in Python.
 
     A NumPy `ndpointer` type counts only if it requires Fortran order, since nativecall implements
     its other checks.
@@ -309,7 +309,7 @@ def own_entry(obj: Foreign) -> NativeCallable | None:
 
 
 def kept(obj: Foreign) -> list[object]:
-    """Return objects that keep all targets of an object's pointers alive, even if it changes."""
+    """Return objects that keep the targets of all pointers in `obj` alive, even if it changes."""
     root = obj
     while (base := _base_of(root)) is not None:
         root = base
@@ -321,7 +321,7 @@ def kept(obj: Foreign) -> list[object]:
         if type(one) is not dict:
             found.append(one)
         elif id(one) not in seen:
-            # Keep the values, since ctypes modifies these dicts. It also nests dicts in others.
+            # Keep the values, since ctypes modifies these dicts. It also nests the dicts.
             seen.add(id(one))
             pending += one.values()
     return found
@@ -363,7 +363,7 @@ def pointer(obj: Foreign) -> Pointer | None:
         if isinstance(obj, ctypes.Array):
             memory = _ext.hold(obj)
             return Pointer(memory.address, pointee, memory, is_memory=True, struct=is_struct)
-        # First run what may be user code; then read the address and the kept objects together.
+        # _pointee may run user code, so read the address and the kept objects after it.
         taken = type(obj), _POINTER
         return Pointer(_address(obj), pointee, kept(obj), struct=is_struct, taken=taken)
     if isinstance(obj, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p)):
@@ -415,10 +415,10 @@ def to_ctypes(signature: Foreign = None) -> tuple[Foreign, Foreign]:
 
 
 def form(entry: NativeCallable) -> tuple[Foreign, ...]:
-    """Return what is needed to create ctypes function pointers that keep their entry alive.
+    """Return the function pointer class, a class that ctypes can cast, and the address of its cast.
 
-    That is the function pointer class, a class that ctypes can cast, and the address of the cast
-    function. Calls release the GIL if the entry requests it; otherwise they hold it.
+    The core creates the function pointers with these; each pointer keeps its entry alive. Calls
+    release the GIL if the entry requests it; otherwise they hold it.
     """
     from .ctypestype import prototype
 
@@ -453,7 +453,7 @@ def typed(
 ) -> tuple[NativeCallable, tuple[Foreign, ...]]:
     """Return the entry that a function pointer class selects, and the classes and cast for it.
 
-    The second item has the form that `form` returns.
+    The second item is a tuple like the one that `form` returns.
     """
     name = getattr(kind, "__name__", repr(kind))
     if not issubclass(kind, _CFuncPtr):
@@ -480,7 +480,7 @@ def _refuse_gap(signature: Signature) -> None:
 
 
 def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:
-    """For `pickle`: return how to find a function of a ``ctypes.CDLL`` again; None for others."""
+    """For `pickle`: return how to load a ``ctypes.CDLL`` function again; None for others."""
     symbol = getattr(obj, "__name__", None)
     kept = _objects_of(obj) if isinstance(obj, _CFuncPtr) else None
     loaded = kept.get("0") if isinstance(kept, dict) else None

@@ -105,8 +105,8 @@ def exported(module: ModuleType, name: str) -> list[object]:
 
 # -- call behaviour ------------------------------------------------------------------------------
 
-# The exporting module and the name there, by the address of the capsule. `_looked` holds the number
-# of modules and the name of the last module, as of the last search; imports append modules.
+# Maps a capsule's address to the exporting module and the capsule's name there. `_looked` holds the
+# number of modules and the name of the last module at the last search; imports append modules.
 _places: dict[int, tuple[str, str]] = {}
 _looked: tuple[int, str] = 0, ""
 
@@ -119,7 +119,7 @@ def place(capsule: object) -> tuple[ModuleType, str] | None:
     seen = len(modules), modules[-1][0]
     if found is None and seen != _looked:
         _places = {
-            id(one): (name, key if type(key) is str else "")  # a deprecated alias is no str
+            id(one): (name, key if type(key) is str else "")  # other keys are deprecated aliases
             for name, module in reversed(modules)  # the first module wins
             if isinstance(module, ModuleType)
             for key, one in table(module).items()
@@ -140,8 +140,8 @@ def _known(capsule: object) -> tuple[ModuleType, str] | None:
 
 
 def promised(capsule: object) -> tuple[int, bool, str | None]:
-    """Return how to call the function in a capsule: an entry's flags, whether the flags are only
-    the default assumption, and the function's name.
+    """Return how to call the function in a capsule: the flags of an entry, whether these are only
+    the default, and the function's name.
     """
     found = place(capsule)
     if found is None:

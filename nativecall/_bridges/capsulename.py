@@ -1,8 +1,8 @@
-"""Capsule names: C declarations of functions, as Cython and others write them.
+"""Parse capsule names: C declarations of functions, as Cython and others write them.
 
 Cython mangles the name of a type together with its module. If the module has a .pxd file beside it,
 that file defines the type. The names that SciPy and NumPy use are built in. A pointer to an unknown
-type is opaque. An unknown type passed by value leaves a gap, which the caller can fill.
+type is opaque. An unknown type passed by value leaves a gap that the caller can fill in.
 
 Two kinds of names are not declarations of functions: Pythran's names, which omit the result, and
 names of variables that Cython exports.
@@ -79,8 +79,9 @@ _MACROS = {"PY_LONG_LONG": "long long", "Py_UCS4": "uint32_t", "Py_hash_t": "Py_
 _MACROS["PyThread_type_lock"] = "void *"
 _NAME = re.compile(r"\b(?:(?:struct|union|enum)\s+\w+|npy_\w+|__pyx_(?:t|ctuple)_\w+)\b")
 _MACRO = re.compile(rf"\b(?:{'|'.join(_MACROS)})\b")
-# The last parameter of a `cpdef` function; module-level functions ignore it. `_OPTIONAL` matches a
-# last parameter that points to the optional arguments, or is NULL if all are omitted.
+# `_SKIP_DISPATCH` matches the last parameter of a `cpdef` function, which module-level functions
+# ignore. `_OPTIONAL` matches a last parameter that points to the optional arguments, or is NULL if
+# all are omitted.
 _SKIP_DISPATCH = re.compile(r",?\s*\bint __pyx_skip_dispatch\s*\)\s*;?\s*$")
 _OPTIONAL = re.compile(
     r",?\s*(?:\b(int __pyx_skip_dispatch)\s*,\s*)?"
@@ -88,7 +89,7 @@ _OPTIONAL = re.compile(
 )
 _CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "size_t"}
 _MEMORYVIEW = "__Pyx_memviewslice"
-#: What a function can take instead of a memoryview.
+#: Message: what a function can take instead of a memoryview.
 _WAY_OUT = (
     "a typed memoryview of Cython's is a struct of its own; write a function that takes "
     "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
@@ -240,7 +241,7 @@ class _Reader(Parser):
         return self._named(self.tokens[self.at - 1], "enum")
 
     def _named(self, word: str, kind: str) -> Node:
-        """Return the type that a word names, or that a tag of kind `kind` names."""
+        """Return the type that `word` names; `kind` is the keyword of a tag, or empty."""
         if word in self.scope:
             return self._from_pxd(*self.scope[word])
         if word.startswith("__pyx_ctuple_"):
@@ -296,9 +297,9 @@ class _Reader(Parser):
 
 
 def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the unknown types in a type, including those in a function that it points to.
+    """Yield each unknown type in `node`, with the type in the capsule's name that contains it.
 
-    With each, yield the type in the capsule's name that contains the unknown type.
+    If the type is a pointer to a function, search the function's result and arguments.
     """
     node = node.main or node
     function = function_of(node)
@@ -345,7 +346,7 @@ def _is_type(name: str) -> bool:
 
 
 def _own(name: str) -> str:
-    """Return the C name of a sized type of NumPy or Cython; of other types the unmangled name."""
+    """Return the C name of a sized NumPy or Cython type; for other types, the unmangled name."""
     if name.startswith("enum"):
         module, own = unmangled(name.rpartition(" ")[2], "__pyx_t_")
         return _declared(module).get(own, "int").partition(" @")[0]

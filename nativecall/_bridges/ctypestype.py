@@ -30,8 +30,8 @@ SIMPLE: dict[str, Foreign] = {
     for one in SCALARS.values()
     if (found := getattr(ctypes, f"c_{one.c_name.removesuffix('_t').replace(' ', '')}", None))
 }
-# ctypes caches one pointer type per target type, and the types of users must match that type. So a
-# type that anything still references must be found here.
+# ctypes caches one pointer type per target type, and a pointer type of a user must be that same
+# type. So this cache must find a type as long as anything references it.
 _made: WeakValueDictionary[str, Foreign] = WeakValueDictionary()
 
 
@@ -92,8 +92,8 @@ def _result_type(result: CType) -> Foreign:
 def _set(pointer: Foreign, name: str, value: object) -> None:
     """`__setattr__` of exported function pointers.
 
-    A changed pointer is not shared any more. It then holds a new callable of its entry, by which
-    the cache of the original callable detects the change (csrc/callable/foreign.h).
+    After a change, a pointer is no longer shared. It then holds a new callable of its entry, from
+    which the cache of the original callable detects the change (csrc/callable/foreign.h).
     """
     CFuncPtr.__setattr__(pointer, name, value)
     kept = pointer._objects

@@ -5,12 +5,12 @@ either the procedure itself, which may return a result, or a subroutine that f2p
 subroutine calls a function and writes the function's result through the first argument.
 
 The object's docstring names the arguments but not their kinds: `float` is both real(4) and real(8).
-It reorders optional arguments, and never gives the kind of the result. So you write the signature,
-in one of two forms. ``"d:d"``, as the function is declared, has scalars by value; a C function is
-created that passes them by reference. ``"v:&d&d"`` is what the procedure itself takes.
+The docstring reorders optional arguments, and never gives the kind of the result. So you write the
+signature, in one of two forms. ``"d:d"`` passes scalars by value, as the function is declared; a C
+function is created that passes them by reference. ``"v:&d&d"`` is what the procedure itself takes.
 
-Signatures are checked against the docstring: the required arguments and the maximum number of
-arguments. The kind of one argument is checked, too: f2py names it in its error for a bad object.
+The required arguments and the maximum number of arguments are checked against the docstring. The
+kind of one argument is also checked: f2py's error for an object of a wrong type names that kind.
 SciPy's BLAS and LAPACK need no signature, because SciPy's Cython modules declare them (scipy.py).
 """
 
@@ -84,7 +84,8 @@ class _Docstring:
         returned = [one for one in _section(text, "Returns") if not one.endswith(" storage")]
         known = {_name(one) for one in (*self.listed, *self.others)}
         self.returned = [one for one in returned if _name(one) not in known]
-        # Optional arguments change the order, and strings add lengths.
+        # Whether `listed` has all of the procedure's arguments in order: optional arguments change
+        # the order, and strings add lengths.
         self.is_whole = "[" not in self.usage and "string(" not in text
         self.result = self.usage.partition(" = ")[0] if " = " in self.usage else ""
         shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
@@ -253,8 +254,8 @@ def _points_to(known: Signature, result: CType) -> bool:
 
 
 def _is_wrapper(obj: Foreign, address: int) -> bool | None:
-    """Return whether a function writes its result through its first argument, as f2py's subroutines
-    that call functions do; None if that is unknown.
+    """Return whether a function is an f2py subroutine that writes its result through its first
+    argument; None if that is unknown.
 
     The name of the symbol at the address decides. Without a symbol, the name of the object decides:
     f2py renames objects with such a subroutine, except those of Fortran module procedures.
@@ -296,7 +297,7 @@ def _refuse_unlike(signature: Signature, known: Signature) -> None:
 
 
 def _is_like(given: CType, known: CType) -> bool:
-    """Return whether an argument suits a known one: passed alike, or by value, not by reference."""
+    """Return whether an argument matches a known one; a scalar also matches a pointer to it."""
     if given.text == known.text or given.kind == "voidptr":
         return True
     if isinstance(given, (Pointer, FunctionPointer)) and known.kind == "voidptr":
@@ -354,7 +355,7 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
 
 def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
     """Return the first needed argument for which the signature has no argument left, or None."""
-    # Try first the arguments that fit little; `void *`, which fits anything, comes last.
+    # Try the most specific arguments first; `void *`, which fits anything, comes last.
     left = sorted(arguments, key=lambda one: one.kind == "voidptr")
     for one in sorted(needed, key=lambda one: _array(one) is None):
         found = next((arg for arg in left if _can_be(arg, one)), None)

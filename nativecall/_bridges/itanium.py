@@ -23,7 +23,7 @@ _COMPLEX = "St7complexI"
 class _Type(namedtuple("_Type", ["code", "const", "name"], defaults=(False, ""))):
     """A type: its code, whether it is const, and its name if it is a class.
 
-    C cannot pass a class, so its code is empty and errors show the name.
+    C cannot pass a class, so a class has an empty code, and errors show its name.
     """
 
     __slots__ = ()
@@ -129,7 +129,7 @@ def read(name: str) -> Signature:
     Raises
     ------
     SignatureError
-        If `name` is not that of a function pointer type, or C code cannot call such functions.
+        If `name` is not a function pointer type, or C code cannot call such functions.
     """
     parser = _Parser(name)
     if not parser.accept("PF") and not parser.accept("PDoF"):

@@ -1,4 +1,4 @@
-"""Find the signatures that libffi passes differently from C. ctypes and cffi call through libffi.
+"""Find the signatures that libffi calls differently from C. ctypes and cffi call through libffi.
 
 Each reason names a rule of libffi; the difference was confirmed with gcc. There are no workarounds:
 exporting such a function to ctypes or cffi raises an error.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WORD = 8
 _REGISTERS = 16  # maximum bytes of a struct in two registers
-# Offsets of the last general and the first vector register of x86-64 in the register block.
+# Offsets of x86-64's last general and first vector argument registers in the register block.
 _R9, _XMM0 = 40, 48
 
 

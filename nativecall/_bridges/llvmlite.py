@@ -1,10 +1,10 @@
 """llvmlite: LLVM IR functions, from `llvmlite.ir.Function` and `llvmlite.binding` modules.
 
 The module is compiled for this process, and the machine code lives as long as a callable uses it.
-Unless the caller gives a signature, it comes from the IR. Integers of the IR have no sign and
-pointers no target type, so ``i32`` becomes an int and ``ptr`` a ``void *``. LLVM IR passes structs,
-vectors, `i1` and arguments in memory differently from C, so these are rejected. `pickle` stores the
-IR.
+Unless the caller gives a signature, the signature comes from the IR. IR integers have no sign and
+IR pointers have no target type, so ``i32`` becomes an int and ``ptr`` a ``void *``. LLVM IR passes
+structs, vectors, `i1` and arguments in memory differently from C, so these are rejected. `pickle`
+stores the IR.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Compiled(namedtuple("Compiled", ["code", "name", "text"])):
 
 
 def _kind(obj: Foreign) -> str | None:
-    """Return "ir" for a function under construction, "binding" for a function of an LLVM module."""
+    """Return "ir" for an `ir.Function`, "binding" for a function of a parsed module, or None."""
     kinds = [cls.__name__ for cls in type(obj).__mro__]
     if "Function" in kinds and hasattr(obj, "function_type"):
         return "ir"

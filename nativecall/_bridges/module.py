@@ -1,6 +1,6 @@
 """Built-in functions of modules: `cpdef` functions compiled with ``binding=False``.
 
-That was the default before Cython 3.
+``binding=False`` was the default before Cython 3.
 """
 
 from ._cython import function, native

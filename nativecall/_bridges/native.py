@@ -1,8 +1,9 @@
 """Native objects of other providers: they carry a call table or `__nativecall_api__`.
 
-They are read as every consumer reads them (docs/abi). It does not matter which module created the
-object or defined its metaclass. Such an object keeps its functions alive. An entry is skipped if
-its error convention is unknown here, or if its result cannot represent the error.
+This bridge reads them through the ABI, like every consumer (docs/abi). It does not matter which
+module created the object or defined its metaclass. Such an object keeps its functions alive. An
+entry is skipped if its error convention is unknown here, or if its result cannot represent the
+error.
 """
 
 from __future__ import annotations
