@@ -1,8 +1,8 @@
-"""The exceptions of the package, and its warnings.
+"""The exceptions and warnings of the package.
 
-Exceptions of our own derive from `NativeCallError` and from the built-in class that fits best, so
-you can catch them by either class. Wrong Python types raise plain `TypeError`, out-of-range values
-plain `OverflowError`. This module imports nothing at load time.
+The package's own exceptions derive from `NativeCallError` and from the built-in class that fits
+best. You can catch them by either class. Wrong Python types raise plain `TypeError`, out-of-range
+values plain `OverflowError`. This module imports nothing at load time.
 """
 
 TYPE_CHECKING = False
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _EXCERPT = 72  # characters of a long source that a message repeats
-_MOST = 1000  # characters of a reason, which may quote a name
+_MOST = 1000  # maximum characters of a reason, since it may quote a long name
 
 
 def refuse_reload(module: dict[str, object], made: str) -> None:
     """Refuse to reload a module whose objects are compared by identity.
 
-    `made` is a name that is among the module's globals once the module has run.
+    `made` is a global variable that the module defines when it runs.
     """
     if made in module:
         raise ImportError(
@@ -50,7 +50,7 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
     try:
         while sys._getframe(level).f_globals.get("__name__", "").partition(".")[0] == package:
             level += 1
-    except ValueError:  # there are no more frames
+    except ValueError:  # no frame outside the package
         level = 1
     warnings.warn(message, category, stacklevel=level + 1)
 
@@ -104,9 +104,9 @@ class SignatureError(NativeCallError, ValueError):
     text : str, optional
         The source that was read.
     position : int, optional
-        1-based column of the offence in `text`, or in its line `line`.
+        1-based column of the error in `text`, or in line `line` of `text`.
     line : int, optional
-        1-based line of the offence, for sources of several lines.
+        1-based line of the error, for sources of several lines.
     hint : str, optional
         What would work.
 
@@ -119,7 +119,7 @@ class SignatureError(NativeCallError, ValueError):
     text : str or None
         The source that was read.
     position, line : int or None
-        Where the offence begins, both counted from 1.
+        Where the error begins, both counted from 1.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class NoEntryError(NativeCallError, KeyError):
     def none(cls, name: str, hooked: bool) -> "NoEntryError":
         """Return the error for a callable `name` without any entry.
 
-        `hooked`: a hook of the callable creates entries on demand.
+        With `hooked`, a hook of the callable creates entries on demand.
         """
         hint = " yet; name the signature that is wanted, as in f['d:d'], and it is made"
         return cls(f"{name!r} has no entries{hint if hooked else ''}")
@@ -212,7 +212,7 @@ class NoEntryError(NativeCallError, KeyError):
     ) -> "NoEntryError":
         """Return the error for a `signature` that is not among the `available` ones of `name`.
 
-        `hooked`: the callable has a hook that creates entries, and it created none.
+        With `hooked`, the callable has a hook that creates entries, but the hook created none.
         """
         available = tuple(available)
         offer = "offers " + ", ".join(map(repr, available)) if available else "has no entries"

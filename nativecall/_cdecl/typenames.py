@@ -1,8 +1,8 @@
 """Look up declared types by name, and parse C text that uses these names.
 
 `TypeNames` builds the nodes (nodes.py) of structs, unions, enums and typedefs on first use. It also
-parses types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``) that use them. An unknown
-name raises a SignatureError that lists close matches.
+parses types (``"gsl_function *[2]"``) and functions (``"int (sqlite3 *)"``) that use them. An
+unknown name raises a SignatureError that lists close matches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Machine code generated at run time.
+"""Generate machine code at run time.
 
 - `conversions` returns the code of thunks and loops.
 - `conversioncode` writes this code as LLVM IR.
@@ -6,6 +6,6 @@
 - `idle` serializes the use of LLVM.
 - `abi` translates the C calling convention (_plan/) to IR.
 
-`nativecall._cache` stores the object files. ``import nativecall`` imports nothing here. llvmlite is
-imported only to generate code that is not in the cache.
+`nativecall._cache` stores the object files. ``import nativecall`` imports none of these modules.
+llvmlite is imported only to generate code that is not in the cache.
 """

@@ -6,7 +6,7 @@
 LLVM IR has no C types. LLVM passes scalars by the target's rules, but the front end must lower
 structs, complex numbers and small integers. An `ABI` (_plan/abi.py) decides how the arguments and
 the result of one signature are passed. A `Lowering` expresses that decision in IR. The ABI may
-belong to another machine, for which code is generated. A Lowering has emitters for both directions:
+belong to another machine, if code is generated for it. A Lowering has emitters for both directions:
 
     emit_call                call a C function
     define, emit_prologue, emit_return
@@ -41,7 +41,7 @@ __all__ = ["Call", "Unsupported", "in_memory"]
 
 #: Maximum number of arguments; with more, LLVM takes too long.
 MAX_ARGUMENTS: Final = 255
-#: Maximum bytes of arguments; LLVM copies them without probing the stack.
+#: Maximum bytes of arguments, because LLVM copies them to the stack without probing it.
 MAX_BY_VALUE: Final = 1 << 16
 
 POINTER: Final = ir.PointerType()
@@ -96,8 +96,8 @@ class Part:
     offset: int
     size: int
 
-    # Pieces of a packed struct may be unaligned. Unaligned accesses cost nothing on these machines,
-    # so every access declares alignment 1.
+    # Pieces of a packed struct may be unaligned. Unaligned accesses cost nothing on the supported
+    # machines, so every access declares alignment 1.
 
     def load(self, builder: ir.IRBuilder, memory: ir.Value) -> ir.Value:
         """Load the part of the object at `memory`."""
@@ -229,7 +229,7 @@ def lower(
 def spell(
     call: Call, fixed: int | None = None, abi: ABI = steps.ABI, keyword: str = ""
 ) -> Lowering:
-    """Return the lowering of a call whose arguments and result an ABI has placed already."""
+    """Return the lowering of a call after `ABI.place` has placed its arguments and result."""
     if len(call.args) > MAX_ARGUMENTS:
         raise Unsupported(
             f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
@@ -280,10 +280,10 @@ class Lowering:
     ) -> ir.Value:
         """Emit a call of the C function at `pointer`; return its result, unless `in_memory`.
 
-        If an argument is `in_memory`, pass a pointer to memory that the callee may modify. Align
-        the memory to 16 bytes if the argument is passed by reference. A result that is `in_memory`
-        is stored in `result_memory`. This memory must not overlap an argument, or memory that the
-        callee can access otherwise.
+        For an `in_memory` argument, give a pointer to memory that the callee may modify. If this
+        argument is passed by reference, align the memory to 16 bytes. An `in_memory` result is
+        stored in `result_memory`. This memory must not overlap an argument, or memory that the
+        callee can access in another way.
         """
         values = [result_memory] if self.result.how == "reference" else []
         for passing, given in zip(self.arguments, arguments, strict=True):
@@ -335,7 +335,7 @@ class Lowering:
         """Emit the start of a `function` created by `define`; return (arguments, result memory).
 
         Each argument is a value, or a pointer to memory that the function owns. If the result is
-        `in_memory`, the function must store it in the result memory; otherwise that is None.
+        `in_memory`, the function must store it in the result memory. Otherwise this memory is None.
         """
         parameters = iter(function.args)
         if len(function.args) > len(self.function_type.args):

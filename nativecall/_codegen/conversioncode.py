@@ -1,7 +1,8 @@
 """Write LLVM IR of conversions: thunks, and the loops of elementwise ufuncs.
 
-The generated code executes the ops of a conversion (_plan/conversion.py), as csrc/call/convert.c
-does. A place is an IR value until its address is needed, so moves cost nothing.
+The generated code executes the ops of a conversion (_plan/conversion.py), which
+csrc/call/convert.c interprets. A place, which ops read or write, is an IR value until its address
+is needed, so moves cost nothing.
 
 A thunk is entered through a stub, whose context is the Thunk (csrc/call/thunkobject.h).
 
@@ -13,11 +14,11 @@ twice, so that LLVM can vectorize the copy for contiguous operands.
 Guarantees:
 
 - The common path takes no lock, allocates nothing and calls only the function itself. Code that
-  accesses errno, or converts numbers other than integers, floats and doubles, also calls C
-  functions of the core.
+  takes the GIL, accesses errno, or converts numbers other than integers, floats and doubles, also
+  calls C functions of the core.
 - If an argument cannot be converted, the function is not called. If the result cannot be converted,
   nothing is written.
-- The code contains no names or messages. It reports a failure by the number of the failed step.
+- The code contains no names or messages. It reports a failure as the number of the failed step.
 - A loop only reads its inputs. Outputs may share memory with inputs, element by element.
 """
 
@@ -50,15 +51,15 @@ if TYPE_CHECKING:
 
 _WORD: Final = 8  # bytes of a pointer on all supported platforms
 #: Offsets of the fields that generated code reads in the core's objects. `_PLACES` has the offsets
-#: of the functions that it calls, in the core's table `nc_symbols`.
+#: of the functions that generated code calls, in the core's table `nc_symbols`.
 _LAYOUT: Final = _ext.code_layout()
 _PLACES: Final = {name: index * _WORD for index, name in enumerate(_ext.code_symbols())}
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _VOID: Final = ir.VoidType()
-# A loop is a few instructions around a call. If these cross a 32-byte boundary, processors fetch
-# them more slowly: the loop of a function that only adds takes a fifth longer.
+# Aligns loops. A loop is a few instructions around a call. If these cross a 32-byte boundary,
+# processors fetch them more slowly: the loop of a function that only adds takes a fifth longer.
 _ALIGNED: Final = """
 !32 = distinct !{!32, !33}
 !33 = !{!"llvm.loop.align", i32 32}
@@ -164,7 +165,7 @@ class _Code(ABC):
         return self.builder.call(abi.Callee(pointer, function), values)
 
     def require(self, step: int, word: Callable[[], ir.Value], condition: ir.Value) -> None:
-        """Go on if the condition holds, as is likely; otherwise fail the step with `word()`."""
+        """Continue if the condition holds, the likely case; else fail the step with `word()`."""
         failing = self.leave() if self.is_silent(step) else self.block()
         self.go_on(condition, failing)
         if not self.is_silent(step):
@@ -213,9 +214,9 @@ class _Code(ABC):
             self.lay(FRAME, self.made.inner.result)
 
     def lay(self, base: int, passing: Passing, given: ir.Value | None = None) -> ir.Value:
-        """Create the slots of a value, `given` or a new value.
+        """Create the slots of a value; `given` is the value, if it exists already.
 
-        Return its memory if the value is passed in pieces.
+        If the value is passed in pieces, return its memory.
         """
         slots = self.slots[base]
         if passing.how == "stack":
@@ -356,7 +357,7 @@ class _Code(ABC):
     def shares(self, to: At, size: int) -> bool:
         """Return whether the copy of an object can be skipped.
 
-        It can be skipped if the call copies the object, and no op before the call writes through a
+        It can if the call itself copies the object, and no op before the call writes through a
         pointer.
         """
         if to.base & ops.POINTER or any([one.to.base & ops.POINTER for one in self.before]):
@@ -428,7 +429,7 @@ class _Code(ABC):
         self.put(op.to, made)
 
     def require_no_escape(self, require: _Require, made: ir.Value, value: ir.Value) -> None:
-        """Fail if a finite value became an infinity; the common path only tests the result."""
+        """Fail if a finite value became infinite; the common path only tests the result."""
         builder = self.builder
         rare, usual = self.block(), self.block()
         builder.cbranch(self.infinite(made), rare, usual).set_weights([1, 1000])
@@ -440,17 +441,17 @@ class _Code(ABC):
     def require_inside(self, require: _Require, value: ir.Value, whole: CType) -> None:
         """Require that a float is in the range of an integer type, so that it can be converted.
 
-        Fractions inside the range pass; the comparison after the conversion refuses them.
+        Fractions inside the range pass here; the comparison after the conversion rejects them.
         """
         low, high = integer_range(whole)
-        # The bounds are zero or powers of two, so any float type whose range includes them
-        # represents them exactly.
+        # Each bound is zero or a power of two (perhaps negative), so a float type represents the
+        # bound exactly if it is in the type's range.
         least = self.builder.fcmp_ordered(">=", value, self.number(float(low), value.type))
         greatest = self.builder.fcmp_ordered("<", value, self.number(float(high + 1), value.type))
         require(self.builder.and_(least, greatest))
 
     def by_core(self, op: Op) -> None:
-        """Call the core to convert a number that is larger than a register, or a half."""
+        """Call the core to convert a number larger than a register, or a half-precision float."""
         source, target = [_INT(ord(letter(one))) for one in op.types]
         bits = self.reserve(_WORD)
         values = source, self.address(op.source), target, self.address(op.to)
@@ -516,8 +517,8 @@ class _Thunk(_Code):
 
     def perform(self, op: Op) -> None:
         if op.to.base == BLOCK and not self.has_result:
-            # Only the result is written to the block, after all arguments were read. On 64-bit ARM,
-            # arguments and results use the same registers.
+            # Ops write only the result to the block, after all arguments were read. Don't create
+            # its slots earlier: on 64-bit ARM, arguments and results use the same registers.
             self.lay_result()
         super().perform(op)
 
@@ -628,7 +629,7 @@ class _Loop(_Code):
         builder.ret_void()
 
     def elements(self, count: ir.Value, strides: list[ir.Value]) -> None:
-        """Write the loop over all elements. It exits to the end of the function."""
+        """Write the loop over all elements. The loop exits to the end of the function."""
         builder = self.builder
         before = builder.block
         begin = self.block()

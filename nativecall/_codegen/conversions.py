@@ -1,10 +1,10 @@
-"""Generated code of thunks and ufunc loops, one per shape.
+"""Provide generated code for thunks and ufunc loops, once per shape.
 
 A shape is two signatures with every pointer written ``P``, and the ops that convert between them. A
 thunk reads its target and bound values from the Thunk object of its stub; a loop reads them from
 its data argument. So all functions of a shape share the same code. conversioncode.py generates the
-code; that module and llvmlite are imported only if no object file of the shape is cached. Without
-llvmlite the core interprets the same conversion.
+code. It is imported, with llvmlite, only if no object file of the shape is cached. Without
+llvmlite, the core interprets the same conversion.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _made(key: str, text: Callable[[], str]) -> engine.Code | None:
 
 
 def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
-    """Return (address, owner) of generated code for a conversion, and whether a retry is useless.
+    """Return (address, owner) of the code for a conversion, and whether this answer is final.
 
-    If no code can be generated, return the packed ops for the core instead of the pair.
+    If no code can be generated, return the packed ops for the core in place of the pair.
     """
 
     # Generated code and the core execute the same ops, so the ops determine the code.
@@ -57,7 +57,7 @@ def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
     except engine.NoRoom:
         return by_core, False
     except (Unsupported, engine.Unloadable):
-        # Unloadable also if LLVM needs a missing support library, as for quadruple precision.
+        # `Unloadable` is also raised if a support library is missing, as for quadruple precision.
         return by_core, True
     return (by_core, engine.lasts()) if code is None else ((code.address, code), True)
 
@@ -75,7 +75,7 @@ def loop(plan: LoopPlan) -> tuple[int, engine.Code] | None:
 def joined(plan: LoopPlan, module: str, callee: str) -> tuple[int, engine.Code]:
     """Compile a loop together with the module that defines its function; return (address, owner).
 
-    Raises `Unsupported`, `NoRoom` and RuntimeError as usual.
+    Raises `Unsupported` and the errors of `engine.compile`.
     """
 
     def text() -> str:

@@ -13,17 +13,17 @@ Guarantees:
   imports it.
 - Permission: if memory cannot be made executable, `available` is False, and the first request for
   code warns. A process that loses the permission later keeps its code but cannot compile more.
-- Failures: a permanent reason for having no code is remembered. If memory is short, `available` is
-  False this time only, and a MemoryError during LLVM's startup propagates.
+- Failures: if the reason why code cannot be generated is permanent, it is remembered. If memory is
+  short, `available` is False this time only. A MemoryError during LLVM's startup propagates.
 - Threads: LLVM's startup holds one lock; later calls take only llvmlite's own lock (idle.py).
   Threads that request the same code at once share one `Code`, compiled once (_singleflight.py).
-- Lifetime: machine code stays mapped as long as its `Code` is referenced. At process exit it is not
-  unmapped, since objects that are torn down later may call it.
+- Lifetime: machine code stays mapped as long as its `Code` is referenced. At process exit, code is
+  not unmapped, since objects that are torn down later may call it.
 - Loading: where possible, the core itself loads object files that have no external references
   (csrc/codegen/objectfile.c). LLVM links the other object files.
-- Memory stays level however much code is created and dropped. An LLJIT keeps about 10 KB for every
-  library that it linked. So each LLJIT links a limited number of libraries, and is disposed of with
-  its last `Code`. LLVM's optimizer leaks 1.5 KB per module, so it runs on a limited number of
+- Memory: its use is bounded, even if code is created and freed forever. An LLJIT keeps about 10 KB
+  for every library that it linked. So each LLJIT links a limited number of libraries, and is freed
+  with its last `Code`. LLVM's optimizer leaks 1.5 KB per module, so it runs on a limited number of
   modules. The code of later modules is correct, but a little longer.
 - Stack: with less than a megabyte of C stack left, LLVM is not called; the core then interprets
   plans. On aarch64 the code generator of LLVM 22 uses 500 KB for any function, in one step. On a
@@ -66,9 +66,9 @@ class Unloadable(RuntimeError):
 
 
 class NoRoom(Exception):
-    """LLVM cannot start now, mostly because memory is short.
+    """LLVM cannot be used now, usually because memory is short.
 
-    LLVM would abort the process if memory ran out later.
+    If memory ran out while LLVM was at work, LLVM would abort the process.
     """
 
 
@@ -96,7 +96,7 @@ class _Linker:
         self.links = itertools.count(1)
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if ending():  # see _Machine
+        if ending():  # see _Machine.__del__
             self.jit.detach()
 
 
@@ -123,16 +123,16 @@ class _Machine:
         self.hashed = _cache.hashed(self.identity.encode()).hexdigest()
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Disposing of these would block forever if Python ended a thread inside LLVM. llvmlite does
-        # not detach them itself if it was imported during shutdown.
+        # Freeing these would block forever if Python ended a thread inside LLVM. llvmlite does not
+        # detach them itself if it was imported during shutdown.
         if ending():
             self._shared_context.detach()
             self.target.detach()
 
     def module(self, text: str, optimized: bool) -> llvm.ModuleRef:
         """Parse, verify and perhaps optimize a module of IR; ``with`` closes it."""
-        # Creating a context takes time, but a context keeps the types of all its modules. So
-        # replace the context from time to time.
+        # Creating a context takes time, but a context keeps the types of all its modules. So share
+        # one, and replace it from time to time.
         if next(self._parsed) % _MODULES == 0:
             self._shared_context = self.llvm.create_context()
         made = self.llvm.parse_assembly(text, self._shared_context)
@@ -205,8 +205,8 @@ class _Machine:
 def _unload(
     tracker: llvm.ResourceTracker, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing
 ) -> None:
-    """Unmap the code of a tracker; the last reference disposes of its LLJIT."""
-    # weakref and llvmlite detect shutdown only if they were used before shutdown began.
+    """Unmap the code of a tracker; the LLJIT is freed with the last reference to `linker`."""
+    # Check for shutdown here: weakref and llvmlite notice it only if they were used before it.
     if ending():
         tracker.detach()
     else:
@@ -219,7 +219,7 @@ _outcome: tuple[_Machine | None, str] | None = None
 
 
 def available() -> bool:
-    """Return whether code can be generated in this process now; lack of memory may be temporary."""
+    """Return whether code can be generated now; if memory is short, the answer may change."""
     return _start()[0] is not None
 
 
@@ -304,8 +304,8 @@ def _probe() -> tuple[_Machine | None, str]:
 def _require_imported(error: Exception) -> None:
     """Raise NoRoom if an error may come from an import in progress.
 
-    If a finalizer requests code during an import of llvmlite or of the standard library, it sees an
-    incomplete module.
+    If a finalizer requests code during an import of llvmlite or of the standard library, this code
+    sees an incomplete module.
     """
     for name, module in [*sys.modules.items()]:
         package = name.partition(".")[0]
@@ -328,7 +328,7 @@ def _require_room() -> None:
 
 
 def _require_permission() -> None:
-    """Raise Unloadable if memory cannot be made executable: LLVM would abort the process.
+    """Raise Unloadable if memory cannot be made executable, since LLVM would abort the process.
 
     Warn the first time. A process may lose the permission while it runs.
     """
@@ -370,7 +370,7 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
     Raises
     ------
     Unloadable
-        If the object file cannot be linked: a RuntimeError.
+        If the object file cannot be linked. This is a RuntimeError, too.
     NoRoom
         If memory is short now.
     RuntimeError

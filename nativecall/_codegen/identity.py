@@ -1,10 +1,10 @@
-"""The identity of the code generator: LLVM, the processor, Python, and this package.
+"""Identify the code generator: LLVM, the processor, Python, and this package.
 
 The identity and the IR together determine the machine code. Only LLVM can report its part of the
-identity, and importing LLVM takes a tenth of a second. So the identity is stored in the cache. Its
-key consists of data that can be read without LLVM: stamps of llvmlite's files, the processor's
-identification, and the identity of Python and this package. A process that finds the identity can
-use cached object files without LLVM.
+identity, and importing LLVM takes a tenth of a second. So the identity is stored in the cache. The
+cache key consists of data that can be read without LLVM: stamps of llvmlite's files, the
+processor's identification, and the identity of Python and this package. A process that finds the
+identity in the cache can use cached object files without LLVM.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ def python() -> tuple[object, ...]:
 
 
 #: Folders that do not affect generated code: commands, conformance checks, headers, and interfaces
-#: to users and other libraries. The key of code that they request contains all that they decide.
+#: to users and other libraries. If they request code, its key contains all that they decide.
 #: Scanning their files would take a tenth of the time to load a large cached library.
 _ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_native_objects"}
 _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 
 
 def _stamp(name: str, status: os.stat_result) -> tuple[str, int, int]:
-    """Return a stamp of a file, which changes when the file changes."""
+    """Return a stamp that changes when the file changes."""
     return name, status.st_size, status.st_mtime_ns
 
 
 def _edition() -> list[tuple[str, int, int]]:
-    """Return the stamps of the package's files, since two editions may have the same version.
+    """Return the stamps of the package's files, since changes need not change the version.
 
-    Only files in the folders of `_ELSEWHERE` are omitted. C types, call interfaces and plans are
-    included, since they also determine generated code.
+    Folders in `_ELSEWHERE` are omitted. C types, call interfaces and plans are included, since they
+    also determine generated code.
     """
     package = os.path.dirname(os.path.dirname(__file__))
     found = [_stamp(os.path.basename(_lib.FILE), os.stat(_lib.FILE))]
@@ -86,7 +86,7 @@ def noted() -> str | None:
 
 
 def note(identity: str) -> None:
-    """Store the identity that LLVM reported in the cache."""
+    """Store in the cache the identity that LLVM reported."""
     key = _seen()
     if key is not None and _cache.shared().get(key) != identity.encode():
         _cache.shared().put(key, identity.encode())

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 starting = RLock()
 #: The second is llvmlite's private lock, once llvmlite is imported.
 locks: list[Foreign] = [starting]
-_held: list[Foreign] = []  # by the thread that forks
+_held: list[Foreign] = []  # locks held by the forking thread
 
 
 def keep_for_good() -> bool:
     """Lock LLVM for good during interpreter shutdown; return False at once if it is in use.
 
-    A free lock may be taken at any time: a thread that Python ended while the thread waited still
-    acquires the lock, and never releases it.
+    Otherwise, a lock that is free now could block later: a thread that Python ended while waiting
+    for a lock still acquires the lock, and never releases it.
     """
     return all(lock.acquire(blocking=False) for lock in locks)
 
