@@ -7,8 +7,8 @@
  *     double y;
  *     if (evaluate(obj, &y, 0.5, 3) < 0) return NULL;
  *
- * The three-way dispatch of CEP 1000, as an inline function. The first of these that applies is
- * called:
+ * This defines evaluate(), the three-way dispatch of CEP 1000, as an inline function. It calls the
+ * first of these that exists:
  *
  *   1. exact      an entry with the signature "d:di"
  *   2. promoted   an entry with one of the NC_PROMOTED signatures, tried in order: "d:dd", "f:di".
@@ -16,22 +16,22 @@
  *                 warns where a promotion may lose precision.
  *   3. boxed      Python calls obj with the arguments converted to Python objects
  *
- * NC_DISPATCH(evaluate, double, (double, int)); omits the second way. Types are the words of
- * values.h, for up to 8 arguments. Write (nothing) for no arguments. If the result type is
+ * NC_DISPATCH(evaluate, double, (double, int)); omits the second way. Write types as the words of
+ * values.h. Up to 8 arguments are possible. Write (nothing) for no arguments. If the result type is
  * `nothing`, pass NULL as the result pointer. A signature is interned when the first object with
  * entries is called.
  *
- * evaluate() needs the GIL. It returns 0, or -1 with an exception. Entries that report failures or
- * ask for the GIL to be released are called boxed, because Python calls handle both. The boxed call
- * omits an argument of type `failure` and leaves the target of its pointer unchanged. After other
- * entries, evaluate() does not check for an exception, which keeps the call fast. If the function
- * runs Python code that raises, evaluate() returns 0 with the exception set. So call
- * PyErr_Occurred() once after all calls. (nc_call() of dynamiccall.h checks by itself.)
+ * evaluate() needs the GIL. It returns 0, or -1 with an exception. If an entry reports failures or
+ * needs the GIL released, evaluate() makes the boxed call instead, because Python calls handle
+ * both. The boxed call omits an argument of type `failure` and leaves its target unchanged. After
+ * calls of other entries, evaluate() does not check for an exception, which keeps them fast. If
+ * such a function runs Python code that raises, evaluate() returns 0 with the exception set. So
+ * call PyErr_Occurred() once after all calls. (nc_call() of dynamiccall.h checks by itself.)
  *
- * evaluate_nogil() is for threads that do not hold the GIL. It calls only entries that neither need
- * the GIL nor report failures. It returns NC_OK, or NC_E_GIL if obj has no such entry; then nothing
- * was called. It never sets an exception. It finds no entries until PyCustomSlots_Import(), or a
- * call with the GIL, has found the runtime.
+ * evaluate_nogil() is for threads that do not hold the GIL. It never calls an entry that needs the
+ * GIL or reports failures. It returns NC_OK. If obj has no suitable entry, it calls nothing and
+ * returns NC_E_GIL. It never sets an exception. It finds no entries until PyCustomSlots_Import(),
+ * or a call with the GIL, has found the runtime.
  *
  * If an object's type has __nativecall_api__, evaluate() queries the object on each call;
  * evaluate_nogil() never does. To query once, use callback.h or dynamiccall.h.
@@ -46,7 +46,8 @@
 
 NC_C_BEGIN
 
-/* Entries with these flags are skipped: in calls with the GIL, and in calls without the GIL. */
+/* Skip entries with these flags: the first set in calls with the GIL, the second in calls without
+ * it. */
 #define NC_DISPATCH_REFUSE (NC_ERRORS_MASK | NC_FLAG_RELEASE_GIL)
 #define NC_DISPATCH_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
 
@@ -56,8 +57,8 @@ NC_NOINLINE const PyNativeCallableEntry *nc_dispatch_entries_else(PyObject *obj)
     return NC_ABI_ENTRIES(obj);
 }
 
-/* As above, inlined for objects whose type has exactly our metatype and a table offset, and for
- * objects without a table. */
+/* As nc_dispatch_entries_else, with two inline fast paths: for types with exactly our metatype and
+ * a table offset, and for ordinary types, which have no table. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_entries(PyObject *obj)
 {
     PyTypeObject *type = Py_TYPE(obj);
@@ -106,9 +107,9 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_dispatch_find(const PyNativeCallab
     return NULL;
 }
 
-/* After a call with the GIL found no entry: return 1 if it should look again, 0 if not, or -1 with
- * an exception. It should if the runtime was just found, or if the type has __nativecall_api__,
- * whose interface is stored in *api. */
+/* For a call with the GIL that found no entry: return 1 to look again, 0 to give up, or -1 with an
+ * exception. Look again if the runtime was found only now. Also look again if the type has
+ * __nativecall_api__; then store its interface in *api. */
 NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
 {
     obj = nc_abi_behind(obj);
@@ -128,7 +129,7 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
 
 /* ---- implementation of the macros ------------------------------------------------------------ */
 
-/* One attempt: call obj's entry of this signature, if any, and return. */
+/* One attempt: if obj has an entry of this signature, call it and return 1. */
 #define NC_DISPATCH_TRY(result, words)                                                             \
     {                                                                                              \
         static const char *nc_kept;                                                                \
@@ -199,8 +200,8 @@ NC_HOT_INLINE int nc_dispatch_again(PyObject *obj, const NcNativeApi **api)
 /* Use at file scope: name, result type, argument types. */
 #define NC_DISPATCH(name, result, words) NC_DISPATCH_PROMOTED(name, result, words, )
 
-/* A signature to promote to. It must have the same number of arguments. A result `nothing` can only
- * be promoted to `nothing`. */
+/* A signature that the call may be promoted to. It must have the same number of arguments. If one
+ * of the two results is `nothing`, the other must be too. */
 #define NC_PROMOTED(result, words)                                                                 \
     (void)sizeof(char[nc_arguments == NC_ARITY(words) && nc_gives == NC_GIVES(result) ? 1 : -1]);  \
     NC_DISPATCH_TRY(result, words)

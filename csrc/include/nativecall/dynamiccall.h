@@ -11,11 +11,11 @@
  *
  *   NC_WAY_EXACT      obj has an entry with this signature; its C function is called
  *                     (registercall.h)
- *   NC_WAY_PROMOTED   obj has an entry whose argument types can hold every value of the caller's
- *                     types, and the caller's result type can hold every result: "d:dd" or "f:qd"
- *                     in this example. Of several such entries, the one with the least widening is
- *                     used; among equals, the first. No conversion loses precision, so int64 is not
- *                     promoted to double.
+ *   NC_WAY_PROMOTED   obj has an entry that the call can be promoted to, such as "d:dd" or "f:qd"
+ *                     in this example. The entry's argument types hold every value of the caller's
+ *                     types, and the caller's result type holds every result. If there are several
+ *                     such entries, the first with the least widening is used. No conversion loses
+ *                     precision, so int64 is not promoted to double.
  *   NC_WAY_BOXED      Python calls obj with the arguments converted to Python objects
  *
  * Entries come from native callables and their views, and from find() and entry() of types with
@@ -24,25 +24,25 @@
  *
  * Types. Integers, floats, complex numbers, pointers and objects. Object arguments are borrowed
  * references; object results are new references. NC_WAY_BOXED passes a pointer to Python as an int,
- * and NULL as None; native callables neither accept nor return such ints. A signature may have up
- * to NC_CALL_MAX_ARGUMENTS arguments. Structs, views and variadic signatures raise ValueError; pass
- * a pointer instead.
+ * and NULL as None. Native callables do not accept or return such ints. A signature may have up to
+ * NC_CALL_MAX_ARGUMENTS arguments. Structs, views and variadic signatures raise ValueError; pass a
+ * pointer instead.
  *
  * The GIL. nc_call() needs the GIL and returns 0, or -1 with an exception. It releases the GIL
  * around an entry with NC_FLAG_RELEASE_GIL. It checks for an exception after entries with
  * NC_ERRORS_PYTHON, and after entries whose flags say that they run Python code. Entries with other
- * error conventions are called through Python, which raises their errors; the argument of
- * NC_ERRORS_ARGUMENT is then not passed.
+ * error conventions are called through Python, which raises their errors. Such a call omits the
+ * argument of NC_ERRORS_ARGUMENT.
  *
- * nc_call_nogil() is for threads without the GIL. It uses only entries that neither need the GIL
- * nor report failures. So its entry may differ from that of nc_call(), and so may its way,
- * `nogil_way`. It returns NC_OK. If there is no such entry, it calls nothing and returns NC_E_GIL
- * without an exception.
+ * nc_call_nogil() is for threads without the GIL. It never uses an entry that needs the GIL or
+ * reports failures. So its entry and its way (`nogil_way`) may differ from those of nc_call(). It
+ * returns NC_OK. If there is no suitable entry, it calls nothing and returns NC_E_GIL without an
+ * exception.
  *
  * Threads. Calls do not modify a prepared call: any number of threads may use it at once. It keeps
- * obj alive and calls the function that obj had when nc_call_prepare() ran. Code that nc_call()
- * runs may release the call, since obj stays alive until nc_call() returns. It must not move the
- * NcCall. */
+ * obj alive and calls the function that obj had when nc_call_prepare() ran. Code that runs during
+ * nc_call() may release the call, because obj stays alive until nc_call() returns. That code must
+ * not move the NcCall. */
 #ifndef NATIVECALL_DYNAMICCALL_H
 #define NATIVECALL_DYNAMICCALL_H
 
@@ -75,7 +75,7 @@ typedef struct {
     uintptr_t flags; /* NC_FLAG_* and NC_ERRORS_* of the entry */
     int way;         /* NC_WAY_* */
 
-    /* For nc_call_nogil(). If they are NC_WAY_BOXED and NULL, it returns NC_E_GIL. */
+    /* For nc_call_nogil(). Without a suitable entry: NC_WAY_BOXED and NULL. */
     int nogil_way;
     void *nogil_function;
 
@@ -95,14 +95,14 @@ typedef union {
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* The first flags exclude an entry from native calls with the GIL, the second from calls without
- * it. Every error convention except NC_ERRORS_NONE and NC_ERRORS_PYTHON has a bit that
- * NC_ERRORS_PYTHON lacks. */
+/* Flags that exclude an entry from native calls: the first set with the GIL, the second without it.
+ * The first set allows NC_ERRORS_NONE and NC_ERRORS_PYTHON: every other error convention has a bit
+ * that NC_ERRORS_PYTHON lacks. */
 #define NC_CALL_REFUSE (NC_ERRORS_MASK & ~NC_ERRORS_PYTHON)
 #define NC_CALL_REFUSE_NOGIL (NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL)
 
-/* Choose an entry if it needs less widening than the entry chosen so far. Calls with and without
- * the GIL are considered separately. */
+/* Choose an entry if it needs less widening than the entry chosen so far. The choices for calls
+ * with and without the GIL are separate. */
 NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
 {
     const char *signature = entry->signature;
@@ -122,7 +122,7 @@ NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
     for (i = 0; i <= count; i++) {
         int step;
         if (i == 0 && call->types[0].kind == NC_KIND_VOID) {
-            /* A new reference must not be dropped. */
+            /* Refuse an object result that the caller does not want: it would leak. */
             const int kind = choice.targets[0].kind;
             step = kind == NC_KIND_OBJECT ? -1 : kind != NC_KIND_VOID;
         } else {
@@ -193,9 +193,9 @@ NC_STATIC_INLINE const char *nc_call_ellipsis(const char *signature)
     return strlen(signature) > 200 ? "..." : "";
 }
 
-/* Prepare to call obj with a signature in any spelling. Return 0; then you must release the call.
- * Return -1 with ValueError for a wrong signature, or with TypeError for a wrong obj. GIL
- * required. */
+/* Prepare to call obj with a signature in any spelling. On success, return 0; you must release the
+ * call later. Return -1 with ValueError for an unsuitable signature, or with TypeError for an
+ * unsuitable obj. GIL required. */
 NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature)
 {
     char text[NC_SIGNATURE_MAX_LENGTH + 1];
@@ -297,7 +297,8 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
     return 0;
 }
 
-/* Store a number as a C float or as a part of a complex. Return 0, or -1 with OverflowError. */
+/* Store a number as a C float or as one part of a C complex number. Return 0, or -1 with
+ * OverflowError. */
 NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, double number, void *at)
 {
     char name[3] = "Z";
@@ -403,9 +404,9 @@ NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallCh
     }
 }
 
-/* Check whether a native call of `callable` failed. Return 0, or -1 with an exception; then *object
- * is NULL. Release an object that is not wanted. Even without an error convention, a function that
- * runs Python code may set an exception. */
+/* Check whether a native call of `callable` failed. If so, set *object to NULL and return -1 with
+ * an exception. Otherwise return 0, and release *object if it is not `wanted`. Even without an
+ * error convention, a function that runs Python code may set an exception. */
 NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject **object, int wanted)
 {
     const uintptr_t raising = NC_ERRORS_MASK | NC_FLAG_NEEDS_GIL | NC_FLAG_TAKES_GIL;
@@ -457,8 +458,8 @@ NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *
     return status;
 }
 
-/* Call without the GIL; the arguments are those of nc_call(). Return NC_OK, or NC_E_GIL if no entry
- * may be called without the GIL; then nothing was called. */
+/* Call without the GIL; the arguments are those of nc_call(). If no entry may be called without the
+ * GIL, call nothing and return NC_E_GIL. Otherwise return NC_OK. */
 NC_NOINLINE NC_OPAQUE int nc_call_nogil(const NcCall *call, void *result, const void *const *args)
 {
     if (call->nogil_function == NULL || (result == NULL && call->types[0].kind == NC_KIND_OBJECT)) {

@@ -1,6 +1,6 @@
 /* nativecall/extensibletype.h: types with a slot table, and the metaclass that they share.
  *
- * For providers, whose types have slots that native code finds by key (SEP 200). The header
+ * For providers: your types get slots, which native code looks up by key (SEP 200). The header
  * contains the whole metaclass. If you bundle this folder, your project needs nothing else at run
  * time.
  *
@@ -17,11 +17,11 @@
  * Idea. A type whose metatype is `extensibletype` has the layout of PyHeapExtensibleTypeObject: a
  * PyHeapTypeObject, a pointer to a slot table (slottable.h), and the offset of the call table in
  * each object (calltable.h, CEP 1000's direct offset). SEP 200 marks such types with bit 22 of
- * tp_flags. CPython has used that bit since 3.10, so here only the metatype identifies an
+ * tp_flags. CPython itself has used that bit since 3.10, so here only the metatype identifies an
  * extensible type.
  *
- * Handshake. A process has one metaclass and one registry of interned keys: those of the first
- * module. PyExtensibleType_Import() looks up sys.modules["_extensibletype"]:
+ * Handshake. A process has one metaclass and one registry of interned keys: those of the module
+ * that was imported first. PyExtensibleType_Import() looks up sys.modules["_extensibletype"]:
  *
  *   if it finds                        it
  *   nothing                            readies and publishes this copy's metaclass
@@ -33,8 +33,9 @@
  *   anything else                      raises ImportError
  *
  * `_extensibletype.extensibletype_v1` is the metaclass itself, as SEP 200 requires, unless another
- * module has stored a different metaclass there. The runtime's structs may have more or fewer
- * fields at the end than this copy's, but always have those of version 1.
+ * module has stored a different metaclass there. If another build published the runtime, its
+ * structs may end with more or fewer fields than this copy's, but they always contain the fields of
+ * version 1.
  *
  * Inheritance (SEP 200, both drafts; for where and why we differ, see docs/abi/departures.md):
  *
@@ -47,11 +48,12 @@
  *   - A class statement adds or overrides rows with a mapping named __customslots__.
  *   - Call tables of both formats come from the first class in the MRO that provides one, so all
  *     lookups reach the same entries.
- *   - If the tp_call of a class differs from that of the call table's provider, the class has no
- *     call table, since native callers and Python must get the same results. A mutable class of
- *     another metaclass, earlier in the MRO, counts as overriding __call__, because __call__ can be
- *     assigned to that class unnoticed.
- *   - Changing bases without the metaclass is refused, since the table would then be wrong.
+ *   - If the tp_call of a class differs from that of the class that provides the call table, the
+ *     class has no call table: native callers and Python must get the same results. A mutable class
+ *     of another metaclass, earlier in the MRO, counts as overriding __call__, because our
+ *     metaclass does not notice when code assigns __call__ to it.
+ *   - A change of bases that bypasses the metaclass is refused, because the table would become
+ *     wrong.
  *
  * Threads. Import, Ready and all functions that create or change a class need the GIL. Readers
  * (customslots.h) need only a reference to the object. A published table is never modified. A new
@@ -67,8 +69,8 @@
 NC_C_BEGIN
 
 #if !defined(_WIN32)
-/* This copy's registry, if published. fork() waits for inserting threads; otherwise the mutex could
- * stay locked forever in the child. */
+/* This copy's registry, if published. fork() waits until no thread inserts a key; otherwise the
+ * mutex could stay locked forever in the child. */
 static NcRegistry *nc_forked_registry = NULL;
 
 NC_STATIC void nc_before_fork(void)
@@ -82,8 +84,9 @@ NC_STATIC void nc_after_fork(void)
 }
 #endif
 
-/* Add metaclass and capsule to a module. Return 0, or -1 with MemoryError. A metaclass left in the
- * module without a capsule does not count as a runtime. */
+/* Add metaclass and capsule to a module. Return 0, or -1 with MemoryError. If adding the capsule
+ * fails, the metaclass stays in the module. A module without the capsule does not count as a
+ * runtime. */
 NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObject *capsule)
 {
     PyObject *dict = PyModule_GetDict(module);
@@ -242,9 +245,9 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
  * set etp_custom_slots (NC_STATIC_SLOTS) to an array of slot_table_size rows: the type's own rows
  * first, the rest zero. A type without rows passes 0 and NULL. Afterwards the array holds the
  * merged rows (see the inheritance rules above) and the type is published. On failure, return -1
- * with an exception and no table: no metaclass (ImportError), invalid rows (ValueError), a heap
- * type of another metaclass (TypeError), or any error of PyType_Ready. docs/abi/provide.md lists
- * these errors. */
+ * with an exception and no table. The exception is ImportError (no metaclass), ValueError (invalid
+ * rows), TypeError (a heap type of another metaclass), or any error of PyType_Ready.
+ * docs/abi/provide.md lists these errors. */
 NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size)
 {
     if (PyExtensibleType_Import() == NULL) {
@@ -285,13 +288,13 @@ NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
     return taken == 0 ? 0 : -1;
 }
 
-/* Give an object its own slot table, at the offset in its type's slot PYCUSTOMSLOT_OBJECTSLOTS_ID.
- * Only the module that owns the type calls this, once per object. That module frees the table in
- * tp_dealloc (nc_slottable_free, which accepts NULL). The rows are copied. Readers without the GIL
- * see all rows or none. GIL required. Return 0, or -1 with an exception and the object unchanged:
- * TypeError if the type has no such slot; ValueError for invalid or duplicate keys, and for keys
- * whose data is an offset into the object (these belong to the type); RuntimeError if the object
- * already has its own slots; MemoryError. */
+/* Give an object its own slot table. The object stores the table at the offset in its type's slot
+ * PYCUSTOMSLOT_OBJECTSLOTS_ID. Only the module that owns the type calls this, once per object. That
+ * module frees the table in tp_dealloc (nc_slottable_free, which accepts NULL). The rows are
+ * copied. Readers without the GIL see all rows or none. GIL required. Return 0, or -1 with an
+ * exception and the object unchanged: TypeError if the type has no such slot; ValueError for
+ * invalid or duplicate keys, and for keys whose data is an offset into the object (these belong to
+ * the type); RuntimeError if the object already has its own slots; MemoryError. */
 NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot *rows,
                                               Py_ssize_t count)
 {
@@ -338,9 +341,9 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
     return status == NC_OK ? 0 : -1;
 }
 
-/* nc_key_intern for providers: publishes a runtime if there is none, so *out is not NULL. Return 0,
- * or -1 with an exception. After a successful Import, the GIL is needed only to set an
- * exception. */
+/* As nc_key_intern, but for providers: publish a runtime if there is none, so that *out is not
+ * NULL. Return 0, or -1 with an exception. Once PyExtensibleType_Import has succeeded, the GIL is
+ * needed only to set an exception. */
 NC_STATIC int PyExtensibleType_Intern(const char *bytes, Py_ssize_t length, const char **out)
 {
     return PyExtensibleType_Import() == NULL ? -1 : nc_key_intern(bytes, (size_t)length, out);

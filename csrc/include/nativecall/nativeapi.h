@@ -1,4 +1,4 @@
-/* nativecall/nativeapi.h: tier 2, the native entries of types that cannot have our metaclass.
+/* nativecall/nativeapi.h: native entries for types that cannot use our metaclass (tier 2).
  *
  *     static NcNativeApi api = {sizeof api, NC_NATIVEAPI_NAME, NULL, find, entry};
  *

@@ -1,5 +1,5 @@
 /* nativecall/detail/objectlife.h: how CPython creates, deallocates and revives native objects.
- * nativeobject.h argues why this is safe. All functions need the GIL. */
+ * nativeobject.h explains why this is safe. All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTLIFE_H
 #define NATIVECALL_OBJECTLIFE_H
 
@@ -21,7 +21,7 @@ typedef struct {
     const char *provider;                                     /* publisher's name, for messages */
     PyTypeObject *metatype;                                   /* metaclass of native objects */
     PyTypeObject *root;                                       /* nativecall.NativeObject */
-    void *waiting;                /* destroyed objects that own a reference to their type */
+    void *waiting;                /* destroyed objects that still own a reference to their type */
     destructor statement_dealloc; /* tp_dealloc of classes created by class statements */
     /* Set by the package, or NULL. `describe` modifies a class body and returns a new capsule for
      * it (nc_class_capsule), or None. `publish` adds descriptors for the class's own members. */
@@ -36,13 +36,15 @@ NC_STATIC_INLINE int nc_type_is_native(PyTypeObject *type)
     return nc_type_has_metatype(type, nc_objects->metatype);
 }
 
-/* Return where a type of native objects stores its class: after the data of the slot metaclass. */
+/* Return the address of the NcClass pointer in a type of native objects. The pointer follows the
+ * fields of the metaclass `extensibletype`. */
 NC_STATIC_INLINE NcClass **nc_type_class_place(PyTypeObject *type)
 {
     return (NcClass **)(void *)((char *)type + nc_metatype->tp_basicsize);
 }
 
-/* Return the class of a type of native objects, or NULL for other types and unfinished ones. */
+/* Return the NcClass of a type of native objects. Return NULL for other types, and for a type that
+ * is not finished yet. */
 NC_STATIC_INLINE NcClass *nc_type_class(PyTypeObject *type)
 {
     return nc_type_is_native(type) ? *nc_type_class_place(type) : NULL;
@@ -50,7 +52,8 @@ NC_STATIC_INLINE NcClass *nc_type_class(PyTypeObject *type)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Release the types of objects that were destroyed without the GIL, and free the objects. */
+/* Free the objects that were destroyed without the GIL, and release the references to their
+ * types. */
 NC_STATIC void nc_objects_settle(void)
 {
     NcObject *object = NULL;
@@ -67,8 +70,8 @@ NC_STATIC void nc_objects_settle(void)
     }
 }
 
-/* Initialize the PyObject of an object that is not ALIVE. The PyObject takes over a native
- * reference. */
+/* Initialize the PyObject of an object that is not ALIVE. The PyObject takes over one native
+ * reference from the caller. */
 NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type)
 {
     NcObjectHead *head = nc_object_head(object);
@@ -82,7 +85,7 @@ NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type
     return (PyObject *)object;
 }
 
-/* The same, but add the native reference. */
+/* As nc_object_appear, but first add the native reference that the PyObject takes over. */
 NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
 {
     PyTypeObject *type = (PyTypeObject *)nc_object_class(object)->type;
@@ -95,7 +98,7 @@ NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
     return (PyObject *)object;
 }
 
-/* Return the class of a type that can be instantiated, or NULL with TypeError. */
+/* Return the NcClass of a type. Return NULL with TypeError if the type cannot be instantiated. */
 NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
 {
     const NcClass *cls = nc_type_class(type);
@@ -123,22 +126,24 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
     return cls;
 }
 
-/* Return whether Python adds nothing to objects of a type beyond the bare PyObject. */
+/* Return whether objects of a type are bare: Python adds nothing to the PyObject, such as a
+ * __dict__, weak references or __del__. */
 NC_STATIC_INLINE int nc_type_is_bare(const PyTypeObject *type)
 {
     return type->tp_basicsize == (Py_ssize_t)sizeof(PyObject) && type->tp_dictoffset == 0 &&
            type->tp_weaklistoffset == 0 && type->tp_finalize == NULL;
 }
 
-/* The number of objects created minus those destroyed since the last collection, and the threshold
- * for the next collection. Both count only types that are not bare. CPython counts only its own
- * allocations. */
+/* Objects created minus objects destroyed since the last collection, and the number that triggers
+ * the next collection. Bare objects are not counted. CPython's own counter misses native objects,
+ * because CPython does not allocate them. */
 static size_t nc_objects_young = 0;
 static size_t nc_objects_young_most = 700;
 
-/* Collect garbage, as CPython does after creating so many objects of its own. This collects the
- * youngest generation and, from time to time, the middle one. CPython decides when to collect the
- * oldest. If collection fails, for example at shutdown, objects are still created. */
+/* Run the garbage collector, as CPython does after the same number of its own allocations. Collect
+ * the youngest generation, and the middle one if CPython's threshold for it is exceeded. CPython
+ * decides when to collect the oldest. If the collection fails, for example at shutdown, objects are
+ * still created. */
 NC_COLD void nc_objects_collect(void)
 {
     const size_t made = nc_objects_young;
@@ -213,10 +218,11 @@ NC_STATIC void nc_object_part(PyObject *self)
     }
 }
 
-/* Objects whose Python sides this thread tears down after the running teardown. Without this queue,
- * teardowns would nest as deeply as a chain of objects linked by attributes is long. */
+/* Objects whose teardown waits for the end of this thread's outermost teardown. Without this queue,
+ * teardowns would nest once for each object in a chain linked by attributes, and overflow the C
+ * stack. */
 typedef struct {
-    size_t depth;      /* of the running teardown */
+    size_t depth;      /* of nested teardowns */
     PyObject **waited; /* from malloc; each item owns the last Python reference */
     size_t count;
     size_t capacity;
@@ -226,7 +232,7 @@ enum { NC_TAKING_DOWN_DEPTH = 50 };
 
 static NC_THREAD_LOCAL NcTakingDown nc_taking_down;
 
-/* Revive an object whose count has fallen to 0, and defer its teardown. Return 0 if out of
+/* Revive an object whose ob_refcnt has fallen to 0, and defer its teardown. Return 0 if out of
  * memory. */
 NC_STATIC int nc_object_wait(NcTakingDown *taking, PyObject *self)
 {
@@ -257,8 +263,7 @@ NC_STATIC void nc_objects_end_waiting(NcTakingDown *taking)
     taking->capacity = 0;
 }
 
-/* Tear down the Python side of an object that is not bare (point 5 of the argument in
- * nativeobject.h). */
+/* Tear down the Python side of an object that is not bare (point 5 in nativeobject.h). */
 NC_STATIC void nc_object_take_down_now(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
@@ -328,10 +333,10 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_part(self);
 }
 
-/* tp_traverse of the root. For derived classes, CPython's tp_traverse calls it last and leaves it
- * to visit the type. If native code also holds the object, the type is not visited, so the
- * collector keeps the class. By point 2 of the argument, a count of 1 stays 1 while this thread
- * holds the GIL. */
+/* tp_traverse of the root class. For a derived class, CPython's own tp_traverse calls this function
+ * last, and this function visits the type. If native code also holds the object, the type is not
+ * visited, so the collector keeps the class. A count of 1 stays 1 while this thread holds the GIL
+ * (point 2 in nativeobject.h). */
 NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 {
     if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {
@@ -340,10 +345,11 @@ NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* tp_free of a type that is being built. It is never called: nc_object_dealloc does everything.
- * But CPython compares tp_free when code assigns __class__, which is possible through
- * object.__dict__["__class__"]. CPython does not see our fields and could allow the assignment. To
- * prevent it, tp_free of a finished type is the unique address of its NcClass. */
+/* tp_free of a type that is being built. It is never called, because nc_object_dealloc frees the
+ * memory. But when code assigns to __class__, through object.__dict__["__class__"], CPython
+ * compares the tp_free of both types. CPython does not see our fields, so it could allow an
+ * assignment between incompatible types. To prevent that, tp_free of each finished type is the
+ * unique address of its NcClass. */
 NC_STATIC void nc_object_tp_free(void *self)
 {
     (void)self;

@@ -1,19 +1,20 @@
-/* nativecall/detail/objectmemory.h: the memory of native objects. Each thread caches some blocks of
- * destroyed objects for its next objects.
+/* nativecall/detail/objectmemory.h: allocates the memory of native objects. Each thread caches some
+ * blocks of destroyed objects and reuses them.
  *
  * Idea:       for each size, each thread has a free list of up to NC_MEMORY_MOST blocks. Taking or
- *             giving back a block needs a few instructions, none of them atomic. malloc and free do
- *             not know the size in advance and need more than a hundred instructions.
- * Invariants: a listed block is unused, and was allocated by malloc with its size rounded up. So
- *             another thread or module may have allocated the block, and free() accepts it.
- * Threads:    a list belongs to one thread. Earlier writes of other threads to a block are ordered
- *             by the reference count that released it. An exiting thread frees its blocks. Until
- *             its exit handler is registered, a thread caches no blocks (`most` is 0). The module
- *             must stay loaded, as CPython's extension modules do, because exiting threads call it.
- * Plain:      under AddressSanitizer, with NC_OBJECT_CHECKED and on systems other than Linux,
- *             nothing is cached: all blocks come from malloc and go to free. On systems other than
- *             Linux, a thread's variables may be destroyed before the destructors of
- *             pthread_key_create run. */
+ *             returning a block takes a few instructions, none of them atomic. malloc and free take
+ *             more than a hundred, because they do not know the size in advance.
+ * Invariants: a block on a list is unused, and malloc has allocated it with its size rounded up. So
+ *             free() accepts the block, and any thread or module may have allocated it.
+ * Threads:    a list belongs to one thread. The object's atomic reference count orders the writes
+ *             of other threads before the reuse of its block. An exiting thread frees its blocks.
+ *             Until its exit handler is registered, a thread caches no blocks (`most` is 0).
+ *             Exiting threads call into the module, so it must stay loaded, as CPython's extension
+ *             modules do.
+ * Plain:      nothing is cached under AddressSanitizer, with NC_OBJECT_CHECKED, or on systems other
+ *             than Linux. All blocks then come from malloc and go to free. Outside Linux, a
+ *             thread's variables may be destroyed before the destructors of pthread_key_create
+ *             run. */
 #ifndef NATIVECALL_OBJECTMEMORY_H
 #define NATIVECALL_OBJECTMEMORY_H
 
@@ -38,7 +39,7 @@ NC_C_BEGIN
 
 enum { NC_MEMORY_STEP = 16 };
 
-/* Return the size to request from malloc for `size` bytes; the same in all modules. */
+/* Return the size to request from malloc for `size` bytes. All modules must use the same rule. */
 NC_STATIC_INLINE size_t nc_memory_size(size_t size)
 {
     return (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP * NC_MEMORY_STEP;
@@ -69,7 +70,8 @@ NC_STATIC_INLINE void nc_memory_give(void *block, size_t size)
     free(block);
 }
 #else
-/* The last destroyed objects, whose memory is not freed at once. */
+/* Blocks of the objects destroyed last. They are freed late, so that use after destruction is
+ * detected. */
 enum { NC_OBJECTS_KEPT_BACK = 4096 };
 static void *nc_objects_kept_back[NC_OBJECTS_KEPT_BACK];
 static size_t nc_objects_ended = 0;
@@ -104,7 +106,7 @@ static pthread_once_t nc_memory_once = PTHREAD_ONCE_INIT;
 static pthread_key_t nc_memory_key;
 static int nc_memory_has_key = 0;
 
-/* Thread exit handler. This handler runs again if later handlers destroy objects. */
+/* Thread exit handler. It runs again if exit handlers that run after it destroy objects. */
 NC_STATIC void nc_memory_free_all(void *pointer)
 {
     NcMemory *memory = (NcMemory *)pointer;
@@ -125,8 +127,8 @@ NC_STATIC void nc_memory_make_key(void)
     nc_memory_has_key = pthread_key_create(&nc_memory_key, nc_memory_free_all) == 0;
 }
 
-/* Free a block that does not fit in a list. For its first block, a thread registers the exit
- * handler. */
+/* Free a block that its list cannot take. The first call in a thread also registers the exit
+ * handler, so that later blocks are cached. */
 NC_NOINLINE void nc_memory_give_apart(NcMemory *memory, void *block)
 {
     if (memory->most == 0) {
@@ -143,7 +145,7 @@ NC_STATIC_INLINE void *nc_memory_take(size_t size)
 {
     const size_t which = (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP;
     if (NC_LIKELY(which < NC_MEMORY_SIZES)) {
-        NcMemory *memory = &nc_memory; /* a function call in shared libraries */
+        NcMemory *memory = &nc_memory; /* in shared libraries, a function call */
         void *block = memory->of[which].first;
         if (NC_LIKELY(block != NULL)) {
             memory->of[which].first = *(void **)block;

@@ -3,15 +3,17 @@
  * Idea:       A process has one metaclass and one root class of native objects. The first module
  *             publishes both in the capsule sys.modules["_extensibletype"].nativeobject_v1. Every
  *             class of native objects is an instance of that metaclass. So C classes and Python
- *             classes can derive from one another. When CPython calls mro() for a new class, native
- *             code builds the class's NcClass. The slot table of the class gets the NcClass's rows.
- * Interface:  __nativeclass__ in the namespace is a capsule with an unbuilt NcClass, which contains
- *             the class's name and its own members. C code stores the capsule (nc_class_define).
- *             For a class body in Python, the package's `describe` creates it from the
- *             nativecall.field and nativecall.method objects. `publish` then adds the descriptors
- *             to the class.
- * Guarantees: A class is rejected if CPython would add to the layout of its objects, as for a
- *             subclass of int. A class is also rejected if its MRO would differ from Python's.
+ *             classes can derive from one another. CPython calls the metaclass's mro() for each new
+ *             class, and mro() builds the class's NcClass. The rows of the NcClass are added to the
+ *             class's slot table.
+ * Interface:  The namespace of a new class contains __nativeclass__, a capsule with an unbuilt
+ *             NcClass: only the class's name and own members. For a class in C, nc_class_define
+ *             stores the capsule. For a class body in Python, the package's `describe` creates the
+ *             capsule from the nativecall.field and nativecall.method objects. After the class is
+ *             created, `publish` adds its descriptors.
+ * Guarantees: A class is rejected if a base has an object layout of its own, as int does. A class
+ *             is also rejected if the MRO of its Python class differs from the order that native
+ *             code uses.
  * All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTTYPE_H
 #define NATIVECALL_OBJECTTYPE_H
@@ -22,8 +24,8 @@ NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
-/* Add the rows of a class to __customslots__ in its namespace. The slot table is built from that
- * later. */
+/* Add the rows of a class to __customslots__ in its namespace. The slot table is built from
+ * __customslots__ later. */
 NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
 {
     PyObject *given = nc_dict_item(space, "__customslots__");
@@ -49,9 +51,9 @@ NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
     return status;
 }
 
-/* Check that objects of a class can have fields before their header and use nc_object_dealloc. No
- * base may extend the object layout or set a deallocator, except what a class statement adds. The
- * MRO must equal the native order of bases. */
+/* Check that objects of a class can have fields before the PyObject and can use nc_object_dealloc.
+ * No base may extend the object layout or set a deallocator, except as a class statement does. The
+ * native classes in the MRO must be in the order that native code uses. */
 NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
 {
     size_t part = 0;
@@ -93,7 +95,8 @@ NC_STATIC void nc_type_take_over(PyTypeObject *type)
 }
 
 /* Return whether CPython's traversal of a type's objects reaches nc_object_traverse. The traversal
- * follows tp_base, which may lead to a plain class with __slots__ instead. */
+ * follows tp_base. If tp_base leads to a plain class with __slots__, CPython never calls
+ * nc_object_traverse. */
 NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
 {
     while (type != NULL && type->tp_traverse != nc_object_traverse) {
@@ -181,7 +184,8 @@ end:
     return made;
 }
 
-/* Refuse to change names that native code looks up in a class. */
+/* tp_setattro: refuse to set or delete __bases__ and the names that native code looks up in a
+ * class. */
 NC_STATIC int nc_objecttype_setattro(PyObject *object, PyObject *name, PyObject *value)
 {
     const NcClass *cls = nc_type_class((PyTypeObject *)(void *)object);
@@ -279,8 +283,8 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     PyObject *root = space != NULL ? PyObject_CallFunction((PyObject *)nc_objects->metatype, "s()O",
                                                            "NativeObject", space)
                                    : NULL;
-    /* Set the docstring afterwards: inspect.signature then still finds the signatures of the root
-     * and its subclasses. */
+    /* Set the docstring only now. CPython keeps the signature from the first docstring, so
+     * inspect.signature finds it for the root and its subclasses. */
     PyObject *doc =
         PyUnicode_FromString("An object that Python and threads without the GIL share.\n\nSubclass "
                              "it, with nativecall.field and nativecall.method in the class body.");
@@ -319,9 +323,9 @@ NC_STATIC int nc_objects_publish(PyObject *module)
     return status;
 }
 
-/* Find the process's shared data of native objects; if there is none, publish this copy's. Return
- * 0, or -1 with an exception: ImportError for another version or a free-threaded CPython.
- * Idempotent. */
+/* Find the data of native objects that all modules share, or publish this copy's data if there is
+ * none. Return 0, or -1 with an exception: ImportError for an incompatible version or a
+ * free-threaded CPython. Idempotent. */
 NC_STATIC int nc_objects_import(void)
 {
     PyObject *module = NULL;

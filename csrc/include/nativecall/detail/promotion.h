@@ -1,5 +1,5 @@
-/* nativecall/detail/promotion.h: which C types can hold every value of another, and how values are
- * converted.
+/* nativecall/detail/promotion.h: decides whether one C type can hold every value of another, and
+ * converts values.
  *
  * Idea:       a promotion is exact. An integer is promoted to an integer type that holds all of its
  *             digits and its sign, or to a float whose mantissa holds its digits. A real number is
@@ -20,7 +20,7 @@ NC_C_BEGIN
 
 #define NC_CALL_MAX_ARGUMENTS 32
 
-/* A type that calls can pass. */
+/* A C type that a call can pass or return. */
 typedef struct {
     int kind;         /* NC_KIND_* */
     char code;        /* a scalar's letter, or that of a complex number's parts */

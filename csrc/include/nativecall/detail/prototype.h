@@ -2,9 +2,9 @@
  * signature.
  *
  * Idea:    parses capsule names and other C declarations into the canonical text used by call
- *          tables. Accepts number types, the usual integer typedefs, PyObject * and pointers; a
- *          pointer to an unknown type is P. Skips parameter names. Refuses function parameters,
- *          structs by value and `...`.
+ *          tables. Accepts number types, the usual integer typedefs, PyObject * and pointers. A
+ *          pointer to an unknown type becomes P. Parameter names are skipped. Function parameters,
+ *          structs by value and `...` are refused.
  * Threads: pure functions. */
 #ifndef NATIVECALL_PROTOTYPE_H
 #define NATIVECALL_PROTOTYPE_H
@@ -17,8 +17,9 @@ NC_C_BEGIN
 
 #define NC_PROTOTYPE_UNKNOWN '@'
 
-/* Return the combined code of a type with code `code` and one more word; 0 if the word cannot
- * follow. Each group of three letters holds the two codes, then the combined code. */
+/* Combine the code of the words so far with the code of the next word, for example 'l' and 'l' to
+ * 'q'. Return 0 if the word cannot follow. Each group of three letters contains both codes, then
+ * the combined code. */
 NC_COLD char nc_prototype_both(char code, char word)
 {
     const char *group =
@@ -38,8 +39,8 @@ NC_COLD size_t nc_prototype_word(const char **at)
     return strspn(*at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 }
 
-/* Return the code of a word: 'Z' and 'z' are complex types, 'C' turns a floating-point type into a
- * complex type, '-' is ignored. Return NC_PROTOTYPE_UNKNOWN for other words. */
+/* Return the code of a word. 'Z' and 'z' are complex types, 'C' makes a floating-point type
+ * complex, and '-' marks a word to ignore. Return NC_PROTOTYPE_UNKNOWN for any other word. */
 NC_COLD char nc_prototype_code(const char *word, size_t length)
 {
     static const char known[] =
@@ -56,8 +57,8 @@ NC_COLD char nc_prototype_code(const char *word, size_t length)
     return NC_PROTOTYPE_UNKNOWN;
 }
 
-/* Read a type and the optional name after it, and write its code. Return NC_OK, or NC_E_FORMAT if
- * signatures cannot express it. */
+/* Parse a type and the optional name after it, and write the type's code. Return NC_OK, or
+ * NC_E_FORMAT if a signature cannot express the type. */
 NC_COLD int nc_prototype_type(const char **at, char **out)
 {
     size_t stars = 0, length;

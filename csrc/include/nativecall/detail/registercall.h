@@ -7,16 +7,16 @@
  *     }
  *
  * Idea:       System V x86-64 and AAPCS64 assign integers to one set of registers and floats to
- *             another, each in argument order. The rest go on the stack in order, in 8-byte words.
- *             So a single C function type can call all scalar signatures: it fills all registers of
- *             both sets and enough stack words. A callee ignores registers and words that are not
- *             its arguments. So a call needs only this header and no generated code.
+ *             another, each in argument order. Arguments that do not fit go on the stack in order,
+ *             in 8-byte words. So one C function type serves all scalar signatures: a call through
+ *             it fills all registers of both sets and enough stack words. The callee ignores the
+ *             registers and words that are not its arguments. No generated code is needed.
  *
  * Accepts:    canonical signatures of integers, floats, complex numbers, pointers and objects, up
  *             to NC_REGISTERCALL_STACK stack words. Returns NC_E_MISSING for structs by value,
- *             views and variadic functions; for long double on AAPCS64, which fills a 16-byte
- *             register; for stack arguments on macOS, where they share words; and for all
- *             signatures on other platforms. dynamiccall.h then calls in another way.
+ *             views and variadic functions. On AAPCS64, also for long double, which fills a 16-byte
+ *             register. On ARM macOS, also for stack arguments, which share words there. On other
+ *             platforms, for all signatures. dynamiccall.h skips entries with such signatures.
  *
  * Threads:    pure functions, except for the callee. No GIL needed.
  * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.
@@ -100,7 +100,7 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
         if (type->code == 'g' && how->stack % 2 != 0) {
             how->stack++; /* long double is aligned to 16 bytes */
         }
-        /* A complex number of two floats shares one word in memory. */
+        /* In memory, the two floats of a complex number share one word. */
         if (bytes <= 8) {
             size = bytes;
             count = 1;
@@ -167,7 +167,8 @@ NC_STATIC int nc_registercall_result(NcRegisterCall *how, const NcSignatureType 
     return how->result != 0 ? NC_OK : NC_E_MISSING;
 }
 
-/* Prepare calls of functions with a canonical signature. NC_E_MISSING: unsupported. */
+/* Prepare calls of functions with a canonical signature. Return NC_E_MISSING if the signature is
+ * unsupported. */
 NC_STATIC int nc_registercall_prepare(const char *signature, size_t length, NcRegisterCall *how)
 {
     NcRegistersUsed used = {0, 0};
@@ -211,7 +212,7 @@ NC_STATIC_INLINE double nc_registers_double(const NcRegisters *all, size_t i)
     return value;
 }
 
-/* Two floating-point registers, as both ABIs return a struct of two doubles. */
+/* A result in two floating-point registers. Both ABIs return a struct of two doubles this way. */
 typedef struct {
     double first;
     double second;
@@ -233,7 +234,7 @@ typedef struct {
         nc_registers_double(all, 6), nc_registers_double(all, 7)
 #define NC_RC_AT (NC_REGISTERCALL_INTS + NC_REGISTERCALL_FLOATS)
 
-/* Sanitizers may report the deliberate call through a different function type. */
+/* Keep sanitizers from reporting the call: it deliberately uses a different function type. */
 #if defined(__clang__)
 #define NC_RC_DELIBERATE __attribute__((no_sanitize("undefined")))
 #else
@@ -274,8 +275,8 @@ NC_RC_DEFINE(nc_registercall_long_double, long double)
 #undef NC_RC_DEFINE
 #undef NC_RC_STACK
 
-/* Load an argument's part as a word. Integers are extended, which both ABIs allow and some callees
- * rely on. */
+/* Load an argument's part as a word. Integers are extended to 64 bits: both ABIs allow it, and some
+ * callees rely on it. */
 NC_STATIC_INLINE uint64_t nc_registercall_load(const NcRegisterPart *part, const void *argument)
 {
     const char *at = (const char *)argument + part->from;

@@ -1,12 +1,12 @@
 /* nativecall/detail/values.h: converts C values to Python objects and back, and defines the type
- * words for macros.
+ * words of the macros in dispatch.h.
  *
- * The macros of dispatch.h take a signature as words, `double, (double, size)`. The table below
- * defines the words: double float longdouble, int unsigned long ulong longlong ulonglong short
- * ushort schar uchar, boolean, size ssize, int8 ... uint64, complex64 complex128 (C only), pointer
- * (an int in Python, None for NULL). `failure` is the `int *` of NC_ERRORS_ARGUMENT; it may only be
- * the last argument, and is not passed to Python. `nothing` is a void result, and `(nothing)` an
- * empty argument list. To define your own word:
+ * The macros take a signature as words, `double, (double, size)`. The table below defines the
+ * words: double float longdouble, int unsigned long ulong longlong ulonglong short ushort schar
+ * uchar, boolean, size ssize, int8 ... uint64, complex64 complex128 (C only), pointer (an int in
+ * Python, None for NULL). `failure` is the `int *` of NC_ERRORS_ARGUMENT. It may only be the last
+ * argument, and is not passed to Python. `nothing` is a void result, and `(nothing)` an empty
+ * argument list. To define your own word:
  *
  *     #define NC_TYPE_point NC_TYPE(struct point, "T{dd}", box_point, unbox_point)    canonical
  *
@@ -14,8 +14,8 @@
  *     static int unbox_point(PyObject *result, struct point *out); 0, or -1 with an exception
  *
  * Numbers are converted by the package's rules: floats accept objects with __float__, integers
- * accept objects with __index__, and booleans accept any object. An integer out of range raises
- * OverflowError, and so does a finite number that would become an infinite float. All functions
+ * accept objects with __index__, and booleans accept any object. OverflowError is raised for an
+ * integer out of range, and for a finite number that would become an infinite float. All functions
  * need the GIL. */
 #ifndef NATIVECALL_VALUES_H
 #define NATIVECALL_VALUES_H
@@ -47,7 +47,7 @@ NC_COLD int nc_longdouble_overflow(void)
     return 1;
 }
 
-/* Return whether a finite number became infinite. */
+/* Return whether a finite number became infinite when it was narrowed. */
 NC_STATIC_INLINE int nc_overflows(long double number, double narrowed)
 {
     return (narrowed < -DBL_MAX || narrowed > DBL_MAX) && number >= -LDBL_MAX && number <= LDBL_MAX;
@@ -107,7 +107,8 @@ NC_STATIC_INLINE int nc_unbox_pointer(PyObject *result, void **out)
     return *out == NULL && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Raise OverflowError, replacing another OverflowError. Return -1. */
+/* Raise OverflowError with our message, unless an exception other than OverflowError is set. Return
+ * -1. */
 NC_COLD int nc_unbox_overflow(PyObject *result, const char *name)
 {
     if (PyErr_Occurred()) {
@@ -133,8 +134,8 @@ NC_STATIC_INLINE int nc_unbox_float(PyObject *result, float *out)
                                                           : status;
 }
 
-/* Store the bits of an integer, which must be in the range from min to max. The C type is signed if
- * min is negative. Return 0, or -1 with an exception. */
+/* Convert `result` to an integer from min to max, and store its bits. The C type is signed if min
+ * is negative. Return 0, or -1 with an exception. */
 NC_STATIC int nc_integer(PyObject *result, long long min, unsigned long long max, const char *name,
                          unsigned long long *out)
 {
@@ -193,7 +194,7 @@ NC_UNBOX_INTEGER(uint64, uint64_t, 0, UINT64_MAX)
 #undef NC_UNBOX_INTEGER
 
 #if !defined(__cplusplus) && !defined(NC_MSVC)
-/* A complex number is represented like an array of its two parts. */
+/* C represents a complex number as an array of its two parts. */
 #define NC_BOX_COMPLEX(word, type, part)                                                           \
     NC_STATIC_INLINE PyObject *nc_box_##word(type value)                                           \
     {                                                                                              \
@@ -222,9 +223,9 @@ NC_BOX_COMPLEX(complex128, double _Complex, double)
 
 #define NC_BOXED_MAX_ARGUMENTS 8
 
-/* Call `callable` if all arguments were converted (`whole`), then release values[1] to
- * values[count] (values[0] is reserved for vectorcall). Return a new reference, or NULL with an
- * exception, which is already set if an argument could not be converted. */
+/* Call `callable` if all arguments were converted (`whole`). Otherwise an exception is already set.
+ * In both cases, release values[1] to values[count]; values[0] is reserved for vectorcall. Return a
+ * new reference, or NULL with an exception. */
 NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t count, int whole)
 {
     PyObject *result = NULL;
@@ -262,8 +263,8 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_CODE_longdouble "g"
 #endif
 
-/* The columns: C type, storage type, whether a result is a value, type code, function that boxes,
- * function that unboxes, whether an argument is passed to Python. */
+/* The columns: C type, storage type, VALUE or NOTHING, type code, boxing function, unboxing
+ * function, whether an argument is passed to Python. */
 #define NC_TYPE(type, code, box, unbox) type, type, VALUE, code, box, unbox, NC_PYTHON_GETS
 
 #define NC_TYPE_double NC_TYPE(double, "d", PyFloat_FromDouble, nc_unbox_double)
@@ -329,7 +330,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_EACH(m, ...) NC_EACH_OF(m, NC_S_NOTHING, __VA_ARGS__)
 #define NC_COMMA(m, ...) NC_EACH_OF(m, NC_S_COMMA, __VA_ARGS__)
 
-/* `*out = call`, or only `call` for `nothing`. */
+/* Expand to `*out = call`, or to `call` alone if the result is `nothing`. */
 #define NC_STORE(word, out, call) NC_PASTE(NC_STORE_, NC_OF(RESULT, word))(out, call)
 #define NC_STORE_VALUE(out, call) (*(out) = (call))
 #define NC_STORE_NOTHING(out, call) ((void)(out), (call))
@@ -337,8 +338,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_GIVES_VALUE 1
 #define NC_GIVES_NOTHING 0
 
-/* Expand to `text` for an argument, and to no text for the word `nothing`. NC_MORE adds a leading
- * comma. */
+/* Expand to `text`, or to no text if the word is `nothing`. NC_MORE adds a leading comma. */
 #define NC_IF(word, text) NC_PASTE(NC_IF_, NC_OF(RESULT, word))(text)
 #define NC_IF_VALUE(text) text
 #define NC_IF_NOTHING(text)
@@ -368,7 +368,7 @@ NC_STATIC PyObject *nc_boxed_call(PyObject *callable, PyObject **values, size_t 
 #define NC_PYTHON_NOT_BOX(box, value) (void)value;
 #define NC_PYTHON_NOTHING_BOX(box, value)
 
-/* Define name_call: box the arguments, call, unbox the result. */
+/* Define name_call(), which boxes the arguments, calls the object and unboxes the result. */
 #define NC_BOXED_CALL(name, result, words)                                                         \
     NC_STATIC int name##_call(PyObject *nc_callable,                                               \
                               NC_OF(STORAGE, result) * nc_result NC_MORE_PARAMETERS(words))        \
