@@ -1,4 +1,4 @@
-/* csrc/layout.c: rarely used fields, allocated on demand (layout.h). */
+/* csrc/layout.c: allocates the rarely used fields of a callable on demand (layout.h). */
 #include "layout.h"
 
 NcMore nc_no_more;

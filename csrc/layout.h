@@ -33,13 +33,13 @@ typedef struct {
     vectorcallfunc vectorcall; /* the callable form */
 } NcTrampoline;
 
-/* How buffers are exported for a pointer argument, as far as that does not depend on the value. */
+/* How buffers are exported for a pointer argument: the part that does not depend on the value. */
 typedef struct {
     Py_ssize_t size; /* bytes of an element */
     int flags;       /* PyBUF_* to export with; 0 if that depends on the value */
     size_t mask;     /* the alignment of an element minus 1: bits that must be 0 in an address */
     char format;     /* the usual format of the elements, one letter; 0 if there is none, or if
-                        elements that match are not enough */
+                        a matching format is not enough */
 } NcExport;
 
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     char text;              /* the character type of a text (values/text.h); 0 if it is none */
     PyObject *passed;       /* the CallbackSpec for Python functions that are passed, or None; NULL
                                until the first use */
-    PyObject *names;        /* names of the last one passed (callable/pycallback.h), or NULL */
+    PyObject *names;        /* names of the last function passed (callable/pycallback.h), or NULL */
     const char *function;   /* interned signature of functions to pass; else NULL */
     PyObject *callee; /* the Signature of functions to pass, later its call interface; NULL until
                          the first use */
@@ -77,15 +77,15 @@ typedef struct {
     size_t size;            /* bytes of an item */
     size_t alignment;       /* of an item */
     PyObject *pointer_type; /* the cffi type of a pointer; NULL until the first use */
-    PyObject *array;        /* makes an array (outparameters.c); NULL until the first use */
+    PyObject *array;        /* function that makes an array; NULL until the first use */
 } NcOut;
 
 /* Kinds of foreign callables (callable/foreign.h). NC_TO_SCIPY_NAMED is a LowLevelCallable for a
  * given signature, without conversion. */
 enum { NC_TO_CTYPES, NC_TO_CFFI, NC_TO_CAPSULE, NC_TO_SCIPY, NC_TO_SCIPY_NAMED, NC_FOREIGN_KINDS };
 
-/* How long C keeps functions that are passed (call/kept.h). A number from NC_KEEP_ARGUMENT on means
- * as long as argument `number - NC_KEEP_ARGUMENT` lives. */
+/* How long C keeps functions that are passed (call/kept.h). A number from NC_KEEP_ARGUMENT on
+ * means: as long as argument `number - NC_KEEP_ARGUMENT` lives. */
 enum { NC_KEEP_CALL, NC_KEEP_PROCESS, NC_KEEP_LIBRARY, NC_KEEP_ARGUMENT };
 
 typedef struct NcCallInterface {
@@ -104,7 +104,7 @@ typedef struct NcCallInterface {
     PyObject *names;    /* tuple: str or None for each argument; or NULL */
     PyObject *alone;    /* tuple of `text` only: the signatures of a single */
     PyObject *policies; /* Python's Policies, passed to conversions (_values/calloptions.py) */
-    PyObject *encoding; /* str: the encoding of text in char; NULL: it is bytes */
+    PyObject *encoding; /* str: the encoding of char text; NULL: char text is bytes */
     char text_result;   /* as NcArgument.text */
     char order;         /* memory layout of arrays behind pointers: 'C', 'F', or 'A' for either */
     int composed;       /* whether policies change arguments or results: plans support that,
@@ -131,7 +131,7 @@ typedef struct NcCallInterface {
                           (values/destructor.h) */
     PyObject *ends;    /* str: the function's name if it frees or closes an argument; or NULL */
     Py_ssize_t ended;  /* the index of that argument */
-    PyObject *checked; /* dict: for thunks' call interfaces, the same with this check
+    PyObject *checked; /* dict: the call interface of a thunk -> the same with `check`
                           (callable/bind.c); or NULL */
 } NcCallInterface;
 
@@ -174,13 +174,13 @@ typedef struct {
     const char *end;                    /* with the next field, the zero entry that ends `single` */
     union {
         PyMethodDef view; /* of built-in views, which are recognized by its address; zero before
-                             the first view, which moves the tables out of the callable */
+                             the first view. Making it moves the tables out of the callable */
         struct {
             uintptr_t zero[3];
             PyObject *name; /* before the first view: str; NULL: the symbol's (values/names.h) */
         } unviewed;
     } as;
-    uint64_t words[3];    /* `single`, packed; or the address of a block, 0, 1 */
+    uint64_t words[3];    /* `single`, packed; or the address of the packed block, 0, 1 */
     NcCallInterface *cif; /* of the first entry, also with `parts`; NULL while empty */
     PyObject *owner;      /* what the only entry points into; NULL for none or several */
     NcMore *more;         /* never NULL */
@@ -207,7 +207,8 @@ static inline int nc_has_one(const NcCallable *self)
 NcMore *nc_callable_more(NcCallable *self);
 
 /* Stores an object that Python code made on demand, unless another thread stored one meanwhile.
- * Callers hold borrowed references, so a stored object is never replaced. Takes the reference. */
+ * Callers hold borrowed references, so a stored object is never replaced. Steals the reference to
+ * `made`. */
 static inline void nc_keep_first(PyObject **place, PyObject *made)
 {
     if (*place == NULL) {

@@ -2,9 +2,9 @@
  * core's shared object contains a second module, nativecall._core, which cffi generates from
  * core.cdef.txt.
  *
- * nativecall/_lib.py loads nativecall._ext from that file by its own init function, so that these
- * types raise ordinary exceptions. The types are static, so only the main interpreter can load the
- * module. */
+ * nativecall/_lib.py loads nativecall._ext from the same file, by its init function PyInit__ext.
+ * Unlike the functions of nativecall._core, those of nativecall._ext can raise exceptions. The
+ * types are static, so only the main interpreter can load the module. */
 #include "callable/pycallback.h"
 #include "codegen/symbols.h"
 #include "platform/address.h"
@@ -149,8 +149,8 @@ static int add_new(PyObject *module, const char *name, PyObject *made)
     return status;
 }
 
-/* A dict of the entry flags that the package uses, and the mask of the error convention, by
- * name. */
+/* Returns a dict by name of the entry flags that the package uses, and of the mask of the error
+ * convention. */
 static PyObject *flags_of_entries(void)
 {
     return Py_BuildValue("{sIsIsIsIsI}", "needs_gil", (unsigned)NC_FLAG_NEEDS_GIL, "takes_gil",

@@ -16,26 +16,27 @@
  *
  *     find    required. Returns the entry of obj with this canonical signature and none of the
  *             flags in `refuse`, or NULL. Compare the characters: the string need not be interned.
- *             The entry stays readable, and its function callable, while obj is alive. Works
- *             without the GIL and never acquires it. If the caller holds the GIL, find
- *             may run Python code to create the entry, and may return NULL with an exception.
+ *             The entry stays readable, and its function callable, while obj is alive. find must
+ *             work without the GIL and never acquire it. If the caller holds the GIL, find may run
+ *             Python code to create the entry, and may return NULL with an exception.
  *     entry   optional (may be NULL), for promotions and messages. Returns the entry at a position,
  *             or NULL after the last. Positions start at 0. Readers stop at
  *             NC_NATIVEAPI_MAX_ENTRIES.
- *     release optional (may be NULL). The struct starts with the interface base of PEP 809, and
- *             this is one of the base's fields.
+ *     release optional (may be NULL). The struct starts with the base struct of PEP 809, which
+ *             contains this field.
  *
- * The struct must live as long as the capsule. Callers hold a reference to obj. A later struct of
- * the same name only adds fields; an incompatible one gets a new name.
+ * The struct must live as long as the capsule. Callers hold a reference to obj. A later version
+ * with the same name only adds fields. An incompatible version gets a new name.
  *
- * For consumers. nc_nativeapi_find() needs the GIL. It reads the interface of the object's type and
- * caches the interface. As with every entry, you may call the function while the object is alive.
+ * For consumers. nc_nativeapi_find() needs the GIL. It reads the interface of the object's type,
+ * and caches the interface for later calls. As with every entry, you may call the function while
+ * the object is alive.
  *
- * Inheritance. A subclass inherits the attribute unless it overrides `__call__`: native code would
- * call the function of the base class, and Python the override. `__nativecall_api__ = None`
- * removes it.
+ * Inheritance. A subclass inherits the attribute unless it overrides `__call__`. Otherwise native
+ * code would call the function of the base class, but Python would call the override.
+ * `__nativecall_api__ = None` removes it.
  *
- * Errors. Any other attribute value raises TypeError. Such a value is a bug in the provider.
+ * Errors. Any other value of the attribute raises TypeError, because it is a bug in the provider.
  * Without the error, the user would only notice slow calls. */
 #ifndef NATIVECALL_NATIVEAPI_H
 #define NATIVECALL_NATIVEAPI_H

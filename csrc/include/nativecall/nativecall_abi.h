@@ -5,8 +5,8 @@
  *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     retry until it succeeds
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- * `refuse` combines NC_FLAG_NEEDS_GIL, if you do not hold the GIL, with NC_ERRORS_MASK, if you do
- * not check for failures. */
+ * In `refuse`, set NC_FLAG_NEEDS_GIL if you do not hold the GIL, and NC_ERRORS_MASK if you do not
+ * check for failures. */
 #ifndef NATIVECALL_ABI_H
 #define NATIVECALL_ABI_H
 #ifndef NC_WITHOUT_PYTHON /* the core uses only the structs */
@@ -14,7 +14,7 @@
 #endif
 #include <stddef.h>
 #include <stdint.h>
-#if defined(_MSC_VER) && !defined(__clang__) /* on ARM with /volatile:ms */
+#if defined(_MSC_VER) && !defined(__clang__) /* on ARM, compile with /volatile:ms */
 #define NC_SHARED_VARIABLE __declspec(selectany)
 #define NC_ABI_COLD static __declspec(noinline)
 #define NC_ABI_LOAD(at) (*(void *const volatile *)(const void *)(at))
@@ -35,7 +35,7 @@
 #define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the integer result is zero */
 #define NC_ERRORS_NULL ((uintptr_t)4 << 4)       /* the pointer result is NULL */
 #define NC_ERRORS_ERRNO ((uintptr_t)5 << 4)      /* set errno to 0 before; failed if not 0 after */
-#define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* as ERRNO, for the int at the last argument */
+#define NC_ERRORS_ARGUMENT ((uintptr_t)6 << 4)   /* as ERRNO, with the int * passed last */
 #define NC_FLAGS_ABI_MASK (~(uintptr_t)0xFFFF7F) /* skip entries with any of these bits */
 typedef struct {
     const char *signature; /* canonical, interned; NULL ends the table; use NC_ABI_LOAD */
@@ -208,7 +208,7 @@ static inline const NcNativeApi *nc_abi_api(PyTypeObject *type)
     unsigned tag = type->tp_version_tag, at = tag % 64;
     return tag && nc_abi_kept[at].tag == tag ? nc_abi_kept[at].api : nc_abi_look(type);
 }
-/* Return whether an object can have entries. For most it returns 0 in 2 ns. GIL held. */
+/* Return whether an object can have entries. For most objects it returns 0 in 2 ns. GIL held. */
 static inline int nc_abi_offers(PyObject *given)
 {
     PyTypeObject *type = Py_TYPE(nc_abi_behind(given));

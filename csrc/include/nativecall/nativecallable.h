@@ -58,17 +58,17 @@ NC_NOINLINE const PyNativeCallableEntry *nc_native_find_else(PyObject *obj, cons
     return nc_abi_find(obj, signature, refuse);
 }
 
-/* Return the first entry at the type's offset. Without a table, the memory there matches no
- * signature (NC_TABLE_SHIFT). Only for objects of the exact metatype. */
+/* Return the first entry at the type's offset. If the type has no table offset, the memory that is
+ * read instead matches no signature (NC_TABLE_SHIFT). Only for objects of the exact metatype. */
 NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
 {
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
     const PyNativeCallableTable *table;
     intptr_t shift;
-    /* Relaxed: the number is only an offset; the caller's reference orders reads of the object. */
+    /* A relaxed load is enough for an offset: the caller's reference orders reads of the object. */
 #ifdef Py_GIL_DISABLED
-    /* In this build a type starts with other fields, and these may match a signature. */
+    /* In this build, a type's first fields are different and might match a signature. */
     shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_obj_custom_slots_offset);
     if (NC_UNLIKELY(shift == 0)) {
         return NULL;
@@ -196,8 +196,8 @@ NC_HOT_INLINE void *nc_native_function_by_slot(PyObject *obj, const char *signat
 /* Return the entry after `entry` (NULL: the first), or NULL at the end. Visits the entries
  * in order of preference:
  *     for (e = nc_native_next(obj, NULL); e != NULL; e = nc_native_next(obj, e)) ...
- * Entries of a later ABI are skipped. The loop iterates over the table published when it began,
- * whatever a writer does meanwhile. */
+ * Entries of a later ABI are skipped. The loop iterates over the table that was published when the
+ * loop began, even if a writer publishes another meanwhile. */
 NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
                                                       const PyNativeCallableEntry *entry)
 {

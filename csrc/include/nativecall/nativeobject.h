@@ -23,19 +23,19 @@
  *
  * Fields precede the PyObject, and tp_basicsize covers only a bare object. So base layouts never
  * conflict. For a subclass without __slots__, CPython adds data after the object or in the words
- * right before it, never over a field. Code finds fields by the class's offset, a row of its slot
- * table (detail/objectclass.h), never by a size that CPython stores.
+ * right before it, never over a field. Code finds fields by an offset in the class's slot table
+ * (detail/objectclass.h), never by a size that CPython stores.
  *
- * nc_objects_new creates many objects in one block, nc_class_stride(cls) bytes apart, each as
- * above. Each has its own count and is destroyed separately. Its index in the block is a constant
- * part of its state. The block counts its live objects and is freed with the last one.
+ * nc_objects_new creates many objects in one block, nc_class_stride(cls) bytes apart, each laid out
+ * as above. Each has its own count and is destroyed separately. Its index in the block is a
+ * constant part of its state. The block counts its live objects and is freed with the last one.
  *
  * Counts. Each object has two:
  *     native count  atomic, any thread; alone decides the lifetime: the object is alive above 0
  *     ob_refcnt     CPython's, with the GIL, never read here
  *
- * It also has a state. NC_OBJECT_ALIVE is set while Python has references. All of these together
- * own one native reference:
+ * Each object also has a state. NC_OBJECT_ALIVE is set while Python has references. Together,
+ * Python's references own one native reference:
  *
  *     event                    requires    effect
  *     first cast to Python     not ALIVE   native +1, reinitialize the PyObject, set ALIVE
@@ -55,42 +55,43 @@
  *     that thread sees all writes that others made before they released. A thread that reads 1
  *     (with acquire) holds the only reference: no other thread can change the count, so it may skip
  *     the decrement.
- *  3. The holder of a reference accesses the state with the GIL. The last access is that of the
- *     thread that destroys the object; by 2, it comes after all others. So the state need not be
+ *  3. Code that holds a reference accesses the state only with the GIL. The thread that destroys
+ *     the object makes the last access; by 2, it comes after all others. So the state need not be
  *     atomic, and the GIL orders casts from several threads.
  *  4. ob_refcnt is valid only while ALIVE, and accessed only with the GIL. The first cast calls
  *     PyObject_Init, so the earlier value does not matter: 0 -> 1 -> 0 -> 1.
  *  5. In its teardown tp_dealloc runs Python code: __del__, weak reference callbacks, destructors
  *     of values in __dict__. That code may release the GIL, and may cast the object to Python again
- *     from a native reference. CPython's count is 0 at that point and would fall to 0 again. Hence
- *     ENDING: a nested tp_dealloc returns at once, and a cast marks the object AGAIN. After the
- *     teardown, the outer tp_dealloc keeps an object marked AGAIN alive, without the data it lost.
- *     An object that is not marked AGAIN has no Python reference, because only a cast creates one.
- *     So Python's native reference is released. If __del__ resurrects the object, CPython handles
- *     it: ALIVE was never cleared.
+ *     from a native reference. At that point ob_refcnt is 0, so the new Python reference would make
+ *     it fall to 0 again. ENDING prevents a second teardown: while it is set, a nested tp_dealloc
+ *     returns at once, and a cast marks the object AGAIN. After the teardown, the outer tp_dealloc
+ *     keeps an object marked AGAIN alive, without the data it lost. An object that is not marked
+ *     AGAIN has no Python reference, because only a cast creates one. So Python's native reference
+ *     is released. If __del__ resurrects the object, CPython handles it: ALIVE was never cleared.
  *  6. `cls` and `slots` point to read-only data that outlives the object. Either the class is
  *     immortal (`lasting`: every class that C code asked for), or its objects are created only by
- *     Python and own a reference to their type. While ALIVE is set, that is CPython's reference;
- *     after that, HOLDS marks it. HOLDS is set before Python's native reference is released, so by
- *     3 the destroying thread sees it. If Python's was the only native reference (by 2), the object
- *     is destroyed right there, with the GIL, and the type is released after the object. In all
- *     other cases, the thread that destroys the object needs the GIL to release the type. A thread
- *     without the GIL pushes the memory on a lock-free list. The next thread that creates or
- *     destroys an object with the GIL drains the list. Items are pushed singly and the list is
- *     taken whole, so there is no ABA problem.
- *  7. The garbage collector sees only what CPython added. References in fields are native, so it
- *     does not see them. It finds a cycle through __dict__, whose Python side is then torn down as
- *     in 5. It does not find a cycle of native references: break it by hand, as with any counted
- *     pointer. The reference to the type is visited only while ALIVE owns the only native reference
- *     (nc_object_traverse). So a class is never collected, nor anything it refers to, while native
- *     code holds one of its objects. Fields are not searched for objects that only they refer to.
- *     To search them would be a race: native code that was called from Python may write fields at
- *     the same time, without the GIL. CPython traverses some objects without nc_object_traverse:
- *     those of a class with a plain Python base that has __slots__. Such a class is immortal.
+ *     Python and own a reference to their type. While ALIVE is set, that reference is the one that
+ *     every Python object owns. Afterwards HOLDS marks it. HOLDS is set before Python's native
+ *     reference is released, so by 3 the destroying thread sees it. If Python's was the only native
+ *     reference (by 2), the object is destroyed right there, with the GIL, and the type is released
+ *     after the object. In all other cases, the thread that destroys the object needs the GIL to
+ *     release the type. A thread without the GIL pushes the memory on a lock-free list. The next
+ *     thread that creates or destroys an object with the GIL drains the list. Items are pushed
+ *     singly and the list is taken whole, so there is no ABA problem.
+ *  7. The garbage collector sees only what CPython added. It does not see the native references in
+ *     fields. It finds a cycle through __dict__, and tears down the Python side of its objects as
+ *     in 5. It does not find a cycle of native references: break such a cycle by hand, as with any
+ *     counted pointer. The reference to the type is visited only while ALIVE owns the only native
+ *     reference (nc_object_traverse). So while native code holds an object, its class is not
+ *     collected, and everything that the class refers to stays alive. The collector does not follow
+ *     references in fields, because that would be a race: native code that was called from Python
+ *     may write fields at the same time, without the GIL. CPython traverses some objects without
+ *     nc_object_traverse: those of a class with a plain Python base that has __slots__. Such a
+ *     class is immortal.
  *
- * Lost with the last Python reference: __dict__, __slots__ of class statements and weak references.
- * Weak references die and attributes are lost, even if the object lives on natively. A later cast
- * starts without both. Fields stay. __del__ runs each time.
+ * Python attributes. When the last Python reference goes away, the object loses its weak references
+ * and its attributes in __dict__ and __slots__, even if it lives on natively. A later cast starts
+ * without them. Fields stay. __del__ runs each time.
  *
  * Interpreter exit and fork. Nothing here runs at exit. Objects still referenced by Python keep
  * their native reference forever, and other threads keep theirs. Native release needs no Python and
@@ -189,7 +190,7 @@ NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, co
     return made;
 }
 
-/* Store the key of a method in *out, for its name and signature, e.g. "norm" and "d:&v". The
+/* Store the key of the method with this name and signature, e.g. "norm" and "d:&v", in *out. The
  * signature need not be canonical. A key never changes. GIL required. */
 NC_STATIC int nc_method_key(const char *name, const char *signature, const char **out)
 {
@@ -392,8 +393,8 @@ const NcClass *define(const char *name, const char *module, const NcField *field
 
 /* Create an object whose own fields are constructed as a T. Needs no GIL. Throws
  * std::invalid_argument for an abstract class, and for a class not made by define<T>, such as a
- * Python subclass. Only the size and the presence of a destructor are compared: each module has its
- * own address of `destroy<T>`. */
+ * Python subclass. The check compares only the size and the presence of a destructor, because each
+ * module has its own address of `destroy<T>`. */
 template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...values)
 {
     if (cls->destroy == NULL || cls->fields_size != sizeof(T)) {

@@ -17,8 +17,8 @@
  * Idea:       SEP 201 defines two formats for the same entries; each consumer chooses one. A
  *             provider registers an entry once, and it appears in both tables or in neither.
  *
- * Invariants: the packed table holds all entries of the call table, in the same order. It omits the
- *             flags that readers ignore, since these have no packed form.
+ * Invariants: the packed table holds all entries of the call table, in the same order. The packed
+ *             table omits flags that readers ignore, because these have no packed form.
  *
  * Threads:    the caller serialises writers of one NcNativeTable (with the GIL or a lock). Readers
  *             need no lock. A reader may see a new entry or function in one table before the other.
@@ -27,7 +27,7 @@
  * Memory:     in each format, the superseded tables together are smaller than the table in use.
  *             After NC_E_NOMEM a packed table may stay allocated for the next entry.
  * Ownership:  the NcNativeTable owns the tables. Signatures are immortal. The object must keep
- *             alive whatever its functions use, also for functions that were replaced.
+ *             alive everything that its functions use, including functions that were replaced.
  * Source:     SEP 201, "Native dispatch table", both approaches. */
 #ifndef NATIVECALL_NATIVETABLE_H
 #define NATIVECALL_NATIVETABLE_H
@@ -43,7 +43,7 @@ typedef struct {
     NcPackedTable packed;
 } NcNativeTable;
 
-/* Offsets in an NcNativeTable of the published pointers, for the slots' objoffset. */
+/* Offsets of the published pointers within an NcNativeTable, for the objoffset of the slots. */
 #define NC_NATIVETABLE_CALLS (offsetof(NcNativeTable, calls) + offsetof(NcCallTable, published))
 #define NC_NATIVETABLE_PACKED (offsetof(NcNativeTable, packed) + offsetof(NcPackedTable, published))
 

@@ -1,5 +1,5 @@
-/* nativecall/signature.h: functions on signatures, for providers and consumers. It includes the
- * four headers below.
+/* nativecall/signature.h: functions on signatures, for providers and consumers. This header only
+ * includes the four headers below.
  *
  *     char text[64];
  *     size_t n;                                                  "i: d &f" becomes "i:d&f"
@@ -10,9 +10,9 @@
  *         while (nc_signature_next(&cursor, &type) == NC_OK) ... the result, then the arguments
  *
  * A signature is the C type of a function as text, e.g. "i:d&f" (docs/abi/signatures.md). On one
- * platform, two signatures are equal if their canonical forms are equal. The address of the
- * interned text (intern.h) is CEP 1000's signature id and the key of SEP 201's approach 2. The
- * packed form is the key of approach 1.
+ * platform, two signatures describe the same type if their canonical forms are equal. The address
+ * of the interned text (intern.h) is CEP 1000's signature id and the key of SEP 201's approach 2.
+ * The packed form is the key of approach 1.
  *
  *     signaturetext.h     the canonical form
  *     signaturecursor.h   a cursor to iterate over it, for a JIT

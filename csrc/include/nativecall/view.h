@@ -1,4 +1,4 @@
-/* nativecall/view.h: strided arrays as arguments of C functions: pointer, shape and strides.
+/* nativecall/view.h: passes strided arrays to C functions, as pointer, shape and strides.
  *
  * Idea:       an argument `[n]T` of a signature is a pointer to a descriptor, which the caller
  *             fills from the array without copying it. The callee is plain C:
@@ -18,8 +18,8 @@
  *             padding. It is passed by address, so the argument is one word for any n; C would pass
  *             a struct this large in memory anyway. `data` points to the element with all indices
  *             0, `shape` counts elements, and `strides` are bytes, as in PEP 3118 and NumPy. A
- *             stride need not be a multiple of the element size, as for one field of an array of
- *             structs. n is 1 to 64.
+ *             stride need not be a multiple of the element size, for example for one field of an
+ *             array of structs. n is 1 to 64.
  * Invariants: lengths are >= 0. Strides may be negative, or 0 in a broadcast array, whose elements
  *             then share memory: check before you write. If any length is 0, there are no elements
  *             and `data` is meaningless. Otherwise every element is aligned for T. Ignore the
@@ -29,10 +29,12 @@
  *             the signature. From Python, pass `readonly` to nativecall.Signature to accept
  *             read-only arrays.
  * Ownership:  the caller owns the descriptor and the data. Both stay in place until the call
- *             returns: the buffer stays exported, so it can be neither resized nor freed. Do not
- *             keep pointers to either after that, and do not write to the descriptor.
+ *             returns: the buffer stays exported, so it cannot be resized or freed. Do not keep
+ *             pointers to the descriptor or the data after the call, and do not write to the
+ *             descriptor.
  * NULL:       Python's None is passed as a NULL descriptor.
- * Threads:    pure functions. Without the GIL, other threads may write elements meanwhile.
+ * Threads:    pure functions. If the callee runs without the GIL, other threads may write elements
+ *             meanwhile.
  * Cython:     NC_VIEW_OF_SLICE and NC_SLICE_OF_VIEW, at the end, convert between typed memoryviews
  *             and descriptors without copying.
  * Source:     SEP 201, "Technical overview": memoryview slices in signatures, "so that arrays with
@@ -74,7 +76,7 @@ NC_STATIC_INLINE const intptr_t *nc_view_strides(const NcView *view, int ndim)
     return view->shape + ndim;
 }
 
-/* n, as a constant expression. */
+/* The number of dimensions, as a constant expression. */
 #define NC_VIEW_NDIM(view) ((int)(sizeof((view)->shape) / sizeof((view)->shape[0])))
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -85,7 +87,8 @@ NC_STATIC_INLINE const intptr_t *nc_view_strides(const NcView *view, int ndim)
 #define NC_VIEW_AT(T, view, ...)                                                                   \
     (*(1 ? (T *)(void *)((char *)(view)->data + NC_VIEW_OFFSET(view, __VA_ARGS__)) : (view)->data))
 
-/* Byte offset from `data` of the element at 1 to 8 indices. A wrong number does not compile. */
+/* Byte offset from `data` of the element at 1 to 8 indices. A wrong number of indices does not
+ * compile. */
 #define NC_VIEW_OFFSET(view, ...)                                                                  \
     (0 * (intptr_t)sizeof(char[NC_VIEW_NDIM(view) == NC_COUNT(__VA_ARGS__) ? 1 : -1]) +            \
      NC_EXPAND(NC_PASTE(NC_PASTE(NC_VIEW_SUM_, NC_COUNT(__VA_ARGS__)), _)(view, __VA_ARGS__)))
@@ -146,7 +149,7 @@ NC_STATIC_INLINE void nc_view_fill_strides(const intptr_t *shape, intptr_t *stri
 }
 
 /* For typed descriptors. If NC_VIEW_IS_C is true, loop over data[0] to data[size - 1]: compilers
- * vectorise it. */
+ * vectorise that loop. */
 #define NC_VIEW_SIZE(view) nc_view_size((view)->shape, NC_VIEW_NDIM(view))
 #define NC_VIEW_IS_C(view) NC_VIEW_IS_(view, 'C')
 #define NC_VIEW_IS_F(view) NC_VIEW_IS_(view, 'F')
