@@ -198,7 +198,8 @@ static PyMethodDef methods[] = {
 static PySequenceMethods as_sequence = {.sq_length = array_length, .sq_item = array_item};
 static PyMappingMethods as_mapping = {.mp_length = array_length, .mp_subscript = array_subscript};
 
-/* ObjectArray(class, count): array[i] is an object; array["x"] is the result of the hook `view`. */
+/* ObjectArray(class, count): array[i] is an object; array["x"] is the result of the hook
+ * `view_array`. */
 PyTypeObject NcObjectArray_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.ObjectArray",
     .tp_doc =

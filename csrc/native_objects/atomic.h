@@ -1,5 +1,5 @@
 /* csrc/native_objects/atomic.h: single atomic operations on numbers of 1, 2, 4 or 8 bytes that
- * other threads access. All are sequentially consistent, as C's are by default.
+ * other threads access. All are sequentially consistent, the default in C11.
  *
  * `place` is aligned to `size`. The other pointers point to this thread's own memory, of any type
  * and alignment. No operation needs the GIL. */

@@ -7,9 +7,9 @@
 #include "nativecall/nativeobject.h"
 
 /* Returns the native class of the object at an address, if that class is known and is `cls` or
- * derives from `cls`. Otherwise returns NULL, perhaps with an exception. Reads one word of the
- * memory and does not dereference it. find(word) returns the known class at that address, or
- * None. */
+ * derives from `cls`. Otherwise returns NULL, perhaps with an exception. Reads only the word in
+ * which an object stores its NcClass pointer, and does not dereference the pointer. find(word)
+ * returns the class whose NcClass is at that address, or None if there is none. */
 static const NcClass *made_with(const char *address, PyObject *find, const NcClass *cls)
 {
     if ((uintptr_t)address % NC_OBJECT_ALIGN != 0 || (uintptr_t)address < NC_OBJECT_HEAD) {

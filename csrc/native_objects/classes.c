@@ -49,7 +49,7 @@ static int read_method(NcMethod *method, PyObject *row)
     return nc_method_key(name, signature, &method->key);
 }
 
-/* A capsule of a new class. The description is (size, alignment, fields, methods). */
+/* Returns a capsule with a new NcClass. The description is (size, alignment, fields, methods). */
 static PyObject *class_of_description(PyObject *named, PyObject *description)
 {
     Py_ssize_t size, alignment;
@@ -150,8 +150,8 @@ static int publish(PyTypeObject *type, NcClass *cls)
  *   describe(name, bases, namespace) -> None, or (size, alignment, fields, methods) as the class
  *       body declares them. Changes the namespace in place. A field is (name, code or None, offset,
  *       class). For a reference, the class is None if any class is valid, or ... for the class that
- *       is being created. A method is (name, canonical signature, address or 0, flags, whether self
- *       is passed as a pointer to the fields).
+ *       is being created. A method is (name, canonical signature, address or 0, flags, whether C
+ *       gets a pointer to the fields as self).
  *   publish(class, address of its NcClass) -> dict of attributes for the class
  *   view(array, name, address in the first object, code or None, class that defines the field) ->
  *       view of the field in all objects of an array */
@@ -301,8 +301,8 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
     return count == 0 ? type->tp_alloc(type, 0) : construct_of(type, args, count);
 }
 
-/* Adds __init__ to the root class as a slot wrapper, like those of CPython's static types. So C
- * code can call the function directly. */
+/* Adds __init__ to the root class as a slot wrapper, like those of CPython's static types. So
+ * CPython sets tp_init of subclasses to object_init, and C code calls object_init directly. */
 static int add_init(PyTypeObject *root)
 {
     static struct wrapperbase base;

@@ -1,8 +1,9 @@
 /* csrc/native_objects/field.c: the descriptor of a native object's field. Python reads and writes
- * the memory that native code uses, by a load or store of the field's width.
+ * the same memory as native code, with loads and stores of the field's width.
  *
- * Guarantees. If a value does not convert, the field is unchanged. The object's class is checked:
- * by pointer for the class that defines the field, by one probe for other classes.
+ * Guarantees. If a value cannot be converted, the field stays unchanged. Each access checks the
+ * object's class: by its pointer for the class that defines the field, by one slot table lookup for
+ * other classes.
  *
  * Threads: everything here needs the GIL. The GIL does not order the accesses of native threads. */
 #include "platform/functions.h"
@@ -26,7 +27,7 @@ typedef struct {
     PyObject *name;
     PyObject *who;  /* "field 'x' of 'Point'", for messages */
     PyObject *of;   /* the class of the objects that a reference accepts, or None */
-    PyObject *load; /* or None, as `store` */
+    PyObject *load; /* this and `store`: functions or None (field_new) */
     PyObject *store;
     PyObject *doc;
 } Field;
@@ -155,8 +156,8 @@ static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
 
 /* ---- atomic fields --------------------------------------------------------------------------- */
 
-/* Checks a method's arguments, (object, number, ...), and converts the `wanted` numbers. Returns
- * the field's address, or NULL with an exception. */
+/* Checks the arguments of a method, (object, number, ...), and converts the `wanted` numbers.
+ * Returns the field's address, or NULL with an exception. */
 static char *atomic_arguments(const Field *self, const char *method, PyObject *const *args,
                               Py_ssize_t given, int wanted, uint64_t *numbers)
 {
@@ -267,9 +268,9 @@ static const NcField *find_field(const NcClass *cls, const char *name, char lett
     return field;
 }
 
-/* Field(class, name, letter, size, atomic, load, store, doc): `letter` is a scalar's code; "@" for
- * a counted reference; "" for values that load(object, address) and store(object, value, address)
- * convert. */
+/* Field(class, name, letter, size, atomic, load, store, doc): `letter` is a scalar's code, or "@"
+ * for a counted reference. If it is "", load(object, address) and store(object, value, address)
+ * convert the values. */
 static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *cls;

@@ -70,8 +70,8 @@ static PyObject *method_get(PyObject *descriptor, PyObject *object, PyObject *ty
     return object == NULL ? Py_NewRef(descriptor) : PyMethod_New(descriptor, object);
 }
 
-/* Binds a callable to the method, so that its first argument may be an object of the class. -1 with
- * an exception. */
+/* Binds a callable to the method: the callable's first argument may then be an object of the class.
+ * -1 with an exception. */
 static int bind_callable(Method *self, PyObject *given, int takes_fields)
 {
     if (given == Py_None) {

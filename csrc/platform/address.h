@@ -1,5 +1,5 @@
-/* csrc/platform/address.h: converts between addresses and Python integers, and other converters for
- * PyArg_Parse.
+/* csrc/platform/address.h: converts addresses to and from Python ints; also has other converters
+ * for PyArg_Parse.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_ADDRESS_H
@@ -12,7 +12,7 @@
 /* The type code in a PyMemberDef for an address. */
 #define NC_T_ADDRESS (sizeof(void *) == 8 ? T_ULONGLONG : T_UINT)
 
-/* Returns the address in an int, or NULL with an exception. For 0 it raises a ValueError with the
+/* Returns the address in an int, or NULL with an exception. For 0, raises ValueError with the
  * message `refusal`. */
 static inline void *nc_address(PyObject *number, const char *refusal)
 {
@@ -37,7 +37,7 @@ static inline int nc_take_address(PyObject *number, void *place)
 }
 
 /* A converter for any object: stores a new reference, or NULL for None, in a member of an object.
- * That object releases it if parsing fails later. */
+ * If parsing fails later, that object's destructor releases the reference. */
 static inline int nc_take_reference(PyObject *object, void *place)
 {
     *(PyObject **)place = object != Py_None ? Py_NewRef(object) : NULL;

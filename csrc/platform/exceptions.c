@@ -128,8 +128,8 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
         return value;
     }
     Py_XDECREF(value);
-    /* If the call raised too, the sentinel that C got is the cause: report the call's exception,
-     * and raise the other. */
+    /* If the call itself also raised, it did so because C got a sentinel. So report the call's
+     * exception, and raise the stashed one. */
     if (PyErr_Occurred()) {
         PyErr_WriteUnraisable(NULL);
     }
@@ -241,10 +241,10 @@ static int look(void *Py_UNUSED(nothing))
     return look_here();
 }
 
-/* The pending call for any thread: the first thread that runs Python code makes it. That may be
- * another thread than the marked one, whose C code still runs without the GIL. Then this call must
- * be queued again at once. It must be pending when the marked thread returns from C, and nothing
- * signals that return. Until then other threads run slower, hence the time limit. */
+/* The pending call for any thread: the first thread that runs Python code makes the call. If the
+ * marked thread still runs C code without the GIL, a different thread makes the call, and then
+ * queues it again at once. The call must be pending when the marked thread returns from C, and
+ * nothing signals that return. Until then other threads run slower, so there is a time limit. */
 static int look_anywhere(void *Py_UNUSED(nothing))
 {
     is_queued_anywhere = 0;
@@ -357,7 +357,7 @@ typedef struct {
 } Check;
 
 /* ctypes calls this as an errcheck with (result, function, arguments). Returns the result. This is
- * no METH_FASTCALL function, because those must not be called with an exception set. */
+ * not a METH_FASTCALL function, because such functions must not be called with an exception set. */
 static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *args, size_t nargsf,
                                   PyObject *kwnames)
 {

@@ -1,7 +1,8 @@
-/* csrc/platform/exceptions.h: propagates exceptions of Python functions that C code calls to the
- * Python call that entered C.
+/* csrc/platform/exceptions.h: propagates the exception of a Python callback to the Python call that
+ * entered C.
  *
- * C gets a sentinel and continues. Meanwhile the exception is held as follows:
+ * The callback returns a sentinel to C, and C continues. Meanwhile, the exception is held as
+ * follows:
  *
  *   holder        set by               when                              raised by
  *   ------------  -------------------  --------------------------------  --------------------------
@@ -27,14 +28,14 @@
  * The object in a report is chosen by the reporting code: callable/pycallback.c,
  * nativecall/callback.h.
  *
- * Limits. Python 3.11 can be asked to check in the main thread only. In other threads, an exception
+ * Limits. Python 3.11 can be asked to check only in the main thread. In other threads, an exception
  * that the caller ignores is raised at a later instruction. From 3.12 on, an ignored exception is
  * also raised later if C code runs for more than 2 seconds without the GIL after its last callback.
  * During these 2 seconds, other threads run slower.
  *
- * A mark records which exception was left in a thread. Its reference is borrowed, for comparison
- * only. Once that exception is no longer set, for any reason, the mark is void. The next check
- * removes void marks.
+ * A mark records which exception was left in a thread. The mark's reference to the exception is
+ * borrowed, for comparison only. Once that exception is no longer set, for any reason, the mark is
+ * void. The next check removes void marks.
  *
  * Threads: everything here needs the GIL, which serializes it. */
 #ifndef NC_EXCEPTIONS_H
@@ -50,8 +51,8 @@
 /* Holds the exception of a Python function that was passed to a call as an argument. The function
  * may have run in any thread. When C returns, that call raises the exception. Until then, no
  * function that was passed to the call runs, except destructors: functions that take one pointer
- * and return nothing. If other threads are running such functions at that moment, their exceptions
- * go to sys.unraisablehook. So do later exceptions. */
+ * and return nothing. All later exceptions go to sys.unraisablehook: those of destructors, and of
+ * functions that other threads were running already. */
 typedef struct NcStash {
     PyObject_HEAD
     PyObject *exception;      /* the first one, or NULL */
@@ -77,10 +78,10 @@ static inline int nc_is_called_from_python(void)
     return PyEval_GetGlobals() != NULL;
 }
 
-/* Handles the exception that is set, by the table above, and clears it. Puts it into an open stash,
- * or else, if `may_leave`, returns it: a new reference, which the caller must leave in the thread.
- * Otherwise reports it with `object`, and records the report for the C function at `address`.
- * Returns NULL if the caller has nothing to leave. */
+/* Clears the exception that is set, and handles it by the table above. If `stash` is open, puts the
+ * exception into it. Otherwise, if `may_leave`, returns a new reference, and the caller must leave
+ * the exception in the thread. Otherwise reports it with `object`, and records the report for the C
+ * function at `address`. Returns NULL if the caller has nothing to leave. */
 PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, const void *address);
 
 /* Sets an exception, and marks it as left in this thread. If too many threads have such an
@@ -107,9 +108,9 @@ int nc_report_taken(const void *address);
 
 /* ---- from a holder to a call ----------------------------------------------------------------- */
 
-/* Closes the stash of a function at the end of the call that the function was passed to. Leaves in
- * *first (which may be NULL) the stash with the earliest exception so far, and reports the later
- * exception to sys.unraisablehook. */
+/* At the end of a call, closes the stash of a function that was passed to the call. *first is the
+ * stash with the earliest exception so far, or NULL. If the exception of `stash` is earlier,
+ * `stash` replaces *first. Reports the later exception to sys.unraisablehook. */
 void nc_stash_close(NcStash *stash, PyObject **first);
 /* Raises the exception of a closed stash and releases `value`. If `first` is NULL, returns
  * `value`. */

@@ -69,7 +69,7 @@ extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 /* Readies the types of native callables and adds them to the module. Returns 0, or -1 with an
  * exception. */
 int nc_callable_ready(PyObject *module);
-/* Creates or adopts the process's metaclass and registry; must precede any other use of these.
+/* Creates or adopts the process's metaclass and registry. Call this before any other use of them.
  * Returns 0, or -1 with ImportError. Only one C file should call PyExtensibleType_Import for this,
  * because each such file compiles the whole metaclass. */
 int nc_objects_bring_runtime(void);

@@ -1,18 +1,18 @@
 /* csrc/platform/gil.c: acquires and releases the GIL (gil.h).
  *
- * Kept thread states. A thread that Python did not start gets a thread state at its first call, by
- * PyGILState_Ensure, and keeps the state until the thread ends. So `threading.local` data lasts
+ * Kept thread states. PyGILState_Ensure creates a thread state at the first call in a thread that
+ * Python did not start. The state is kept until the thread ends. So `threading.local` data lasts
  * from one call to the next, and later calls allocate nothing. PyGILState counts this call of
- * Ensure as open, so Ensure and Release in other code never delete the state.
+ * Ensure as open, so other calls of Ensure and Release in other code never delete the state.
  *
  * When a thread ends, the destructor of a thread-local value runs. The destructor does not hold the
- * GIL and must not wait for it, since the thread that holds the GIL may be joining this thread. So
- * the destructor pushes the state onto a list, by an atomic compare-exchange. The next thread that
- * gets a new state deletes the states on the list, with the GIL held. When Python ends, the
+ * GIL and must not wait for it, because the thread that holds the GIL may be joining this thread.
+ * So the destructor pushes the state onto a list, with an atomic compare-exchange. The next thread
+ * that gets a new state deletes the states on the list, with the GIL held. When Python ends, the
  * interpreter deletes all states, and the list is no longer read. After a fork, CPython deletes the
  * states of all other threads in the child, so the list is emptied in the child.
  *
- * On systems without thread-local destructors, a state ends with its call. */
+ * On systems without thread-local destructors, each call deletes its state at the end. */
 #include "gil.h"
 
 #include <stdlib.h>

@@ -70,7 +70,7 @@ enum {
     NC_GIL_REFUSED = -1, /* the thread did not acquire the GIL: Python is shutting down */
 };
 
-/* Whether this thread was not started by Python, and keeps a thread state that a call made. */
+/* Whether this thread, which Python did not start, keeps the thread state of an earlier call. */
 int nc_thread_is_kept(void);
 
 /* Acquires the GIL, unless this thread holds it. The thread state may be foreign. */

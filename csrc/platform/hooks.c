@@ -5,8 +5,8 @@
 
 NcHooks nc_hooks;
 
-/* Stands for a hook until it is set: imports the module that sets it, and calls the hook. `place`
- * is the hook's offset in nc_hooks. */
+/* Placeholder for a hook that is not set yet: imports the module that sets the hook, and calls the
+ * hook. `place` is the hook's offset in nc_hooks. */
 static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *const *hook = (PyObject *const *)((char *)&nc_hooks + PyLong_AsSize_t(place));
@@ -45,7 +45,7 @@ int nc_hooks_put_off(void)
     return 0;
 }
 
-/* Groups of hooks that are set together: from `first` on, up to `end`. */
+/* Groups of hooks that are set together: from `first` up to, but not including, `end`. */
 static struct {
     const char *name;
     PyObject **first;
@@ -59,8 +59,8 @@ static struct {
     {"interfaces", &nc_hooks.describe, &nc_hooks.cif_of + 1, 0},
 };
 
-/* set_hooks(group, hook, ...): sets a group, in the order of NcHooks. Code relies on what hooks
- * return, so a group is set only once. */
+/* set_hooks(group, hook, ...): sets a group, in the order of NcHooks. A group can be set only once,
+ * because code relies on earlier results of its hooks. */
 PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const Py_ssize_t count = PyTuple_GET_SIZE(args) - 1;

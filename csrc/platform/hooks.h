@@ -36,7 +36,7 @@ typedef struct {
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether the items are
                                 structs of this ctype */
     PyObject *refuse; /* (call interface, index, value, what messages name, its type's name, who,
-                         why, letter): raises why a buffer is refused */
+                         why, letter): raises the error for a refused buffer */
     PyObject *passed; /* (ctype, call interface, index) -> (text, Signature, CallbackSpec or None)
                          if the argument is a function; else None */
     /* Values in memory: nativecall/_values/storage.py. */
@@ -51,7 +51,7 @@ typedef struct {
     /* Native objects: nativecall/_native_objects. NULL until that is imported. */
     PyObject *describe_class; /* (name, bases, namespace) -> the class's declarations */
     PyObject *publish_class;  /* (class, address of its native class): a dict of descriptors */
-    PyObject *view_array;     /* of objects' fields, for NumPy */
+    PyObject *view_array;     /* (array, name, address, code, class) -> NumPy view of the field */
     /* Set when the package is imported. */
     PyObject *describe; /* (Signature, hidden arguments, policies) -> a call interface's parts */
     PyObject *cif_of;   /* (signature in any spelling) -> its call interface */
@@ -59,7 +59,8 @@ typedef struct {
 
 extern NcHooks nc_hooks;
 
-/* Installs hooks that set themselves at their first call. Returns 0, or -1 with an exception. */
+/* Installs placeholders that import the real hooks at their first call. Returns 0, or -1 with an
+ * exception. */
 int nc_hooks_put_off(void);
 
 #endif

@@ -28,8 +28,8 @@ static inline PyObject *nc_tuple_of(PyObject *const *args, Py_ssize_t count)
     return made;
 }
 
-/* Converts a tuple to a subclass of tuple, and takes over its reference. Returns NULL with an
- * exception. */
+/* Converts `parts`, a tuple, to a subclass of tuple. Steals the reference to `parts`. Returns NULL
+ * with an exception on failure. */
 static inline PyObject *nc_tuple_as(PyObject *type, PyObject *parts)
 {
     PyObject *args = parts != NULL ? PyTuple_Pack(1, parts) : NULL;

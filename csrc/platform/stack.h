@@ -3,7 +3,7 @@
  * CPython counts levels of Python calls, and from 3.14 on also bytes. It does not count C and
  * generated code between two levels. Every recursion from C into Python and back goes through a
  * callback (callable/pycallback.c). Each callback calls this code, and raises RecursionError before
- * the stack overflows. Code that puts large structs on the stack calls it beforehand.
+ * the stack overflows. Code that puts large structs on the stack calls this code first.
  *
  * A margin of one eighth of the stack is reserved, at least 16 KiB and at most 256 KiB. The margin
  * is for the Python function, the code that this function calls, and C code up to the next
@@ -46,8 +46,8 @@ extern NC_STACK_STORAGE NcStackRoom nc_stack_room;
 /* Bytes of this thread's stack below the caller, without the margin; SIZE_MAX if unknown. */
 size_t nc_stack_left(void);
 
-/* Whether there is room. The fast path compares an address in the caller's frame and needs no frame
- * pointer. The slow path calls nc_stack_left. */
+/* Whether there is room. nc_stack_has_room is the fast path: it compares an address in the caller's
+ * frame and needs no frame pointer. nc_stack_look is the slow path: it calls nc_stack_left. */
 int nc_stack_look(const PyThreadState *thread);
 static inline int nc_stack_has_room(const PyThreadState *thread, const void *here)
 {

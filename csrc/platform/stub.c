@@ -244,7 +244,7 @@ static int make_region(void)
         return 0;
     }
     Region *region = (Region *)calloc(1, sizeof(*region));
-    errno = ENOMEM; /* if the system refuses the mapping, it sets another number */
+    errno = ENOMEM; /* if the system refuses the mapping, mmap sets another error */
     unsigned char *memory = (unsigned char *)nc_pages_map(distance() + NC_STUB_REGION);
     int memory_is_short = region == NULL || (memory == NULL && errno == ENOMEM);
     if (memory != NULL) {
