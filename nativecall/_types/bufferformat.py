@@ -1,10 +1,12 @@
-"""Match buffer formats (PEP 3118) against C types: the only reader of `T{…}` formats.
+"""Match buffer formats (PEP 3118) against C types.
 
 Guarantee: a format matches a struct only if every member has the same type and offset, in native
-byte order. The same applies to nested structs and arrays. A format that cannot be read with
-certainty matches nothing. Names are not part of a C type and may differ. But if both sides have the
-same names, their order must be the same, since otherwise members could be swapped. The core reads
-formats of plain scalars itself (csrc/values/buffers.c).
+byte order. The same applies to nested structs and arrays. Ambiguous formats match nothing. Names
+may differ, since they are not part of a C type. If both sides have the same names in different
+orders, the format does not match, since members could be swapped.
+
+Only this file parses `T{…}` formats. The core parses formats of plain scalars
+(csrc/values/buffers.c).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _answers: Cache[tuple[str, int, str], bool] = Cache(1024)
 
 
 def suits(ctype: CType, format: str, itemsize: int) -> bool:
-    """Return whether buffer elements have the layout of a struct, a pointer or a scalar.
+    """Return whether buffer elements have the layout of `ctype`: a struct, a pointer or a scalar.
 
     Examples
     --------
@@ -45,14 +47,14 @@ def suits(ctype: CType, format: str, itemsize: int) -> bool:
 
 
 def is_swapped(format: str) -> bool:
-    """Return whether a format contains foreign byte order.
+    """Return whether a format contains a non-native byte order.
 
     Examples
     --------
     >>> is_swapped("T{@d:>:d:y:}"), is_swapped("=d")
     (False, False)
     """
-    # Names stand between colons and may contain anything.
+    # Skip the names, which stand between colons and may contain these characters.
     return any([order in part for part in format.split(":")[::2] for order in _FOREIGN])
 
 
@@ -60,7 +62,7 @@ class _Unreadable(Exception):
     """Raised for a format that is ambiguous or has no equivalent in C."""
 
 
-#: The content of a format. A struct has members and no type; a scalar or pointer has a type.
+#: A parsed format. A struct has members and no type; a scalar or pointer has a type.
 _Layout = namedtuple("_Layout", ["type", "size", "alignment", "members"], defaults=[()])
 #: A member: its offset, its shape if it is an array, its layout, and its name if any.
 _Member = namedtuple("_Member", ["offset", "shape", "layout", "name"])
@@ -150,7 +152,7 @@ class _Reader:
         if found is None:
             raise _Unreadable
         if self.order not in "@^":
-            # Other orders mean the standard sizes of the struct module.
+            # Other order codes select the standard sizes of the struct module.
             found = {"l": SCALARS["i"], "L": SCALARS["I"]}.get(code, found)
         if self.order in _FOREIGN and found.size > 1:
             raise _Unreadable
@@ -172,7 +174,7 @@ class _Reader:
                 if self.order == "@":
                     offset += -offset % layout.alignment
                     alignment = max(alignment, layout.alignment)
-                # Exporters disagree on whether to include a struct's trailing padding.
+                # Ambiguous: some exporters omit the trailing padding of structs.
                 if layout.members and shape and layout.size % layout.alignment:
                     raise _Unreadable
                 at, offset = offset, offset + count * layout.size
@@ -212,7 +214,7 @@ def _same(layout: _Layout, ctype: CType) -> bool:
 
 
 def _mixed_up(given: list[str | None], names: list[str]) -> bool:
-    """Return whether members have the same names as the fields of a struct, in another order."""
+    """Return whether members have the names of a struct's fields in a different order."""
     return given != names and set(given) == set(names)
 
 
@@ -223,6 +225,3 @@ def _same_member(member: _Member, ctype: CType) -> bool:
     if isinstance(inner, Struct) and member.layout.size != inner.size:
         return False
     return member.shape == ctype.shape and _same(member.layout, inner)
-
-
-# -- C types to formats --------------------------------------------------------------------------

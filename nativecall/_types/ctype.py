@@ -1,4 +1,4 @@
-"""C types as values: the parts of a signature.
+"""C types as Python objects, from which signatures are built.
 
 A `CType` is immutable and hashable. It has a canonical text, a size and alignment on this platform,
 and a C spelling. Two types are equal if their canonical texts are equal, that is, if this
@@ -6,9 +6,8 @@ platform's C ABI does not distinguish them. For example, ``l`` and ``q`` are equ
 64 bits. This file defines the scalar types and `void`; derived.py defines the types built from
 other types.
 
-Types are interned, so equal types usually share one object. Compare them with ``==`` anyway. Types
-that C forbids (an array as an argument, a `void` field) cannot be constructed: the constructors
-raise `SignatureError`.
+Types are interned, but equal types may still be different objects, so compare them with ``==``.
+Constructors raise `SignatureError` for what C forbids, such as an array argument or a `void` field.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "CType")
 
-#: Advice for a value that cannot be passed.
+#: The hint in errors about values that cannot be passed.
 WRAP_IT: Final = "call it through a C function of your own that takes a pointer"
 MAX_DEPTH: Final = 64  # levels of nesting in one type
 MAX_TEXT: Final = 4096  # characters in the canonical text of one type or signature
@@ -66,7 +65,7 @@ class Single:
 
 
 class Immutable(Single):
-    """A value that `_fill` sets once; `_shown` is its name in messages."""
+    """An object whose attributes `_fill` sets once. `_shown` names the object in messages."""
 
     __slots__ = ()
     _shown: str
@@ -96,7 +95,7 @@ class CType(Immutable):
     text : str
         Canonical text, the type's identity.
     named : str
-        Canonical text with the names of fields.
+        Canonical text with the names of fields and pointer targets.
     size, alignment : int
         In bytes, as an argument, a result or a field on this platform; 0 and 1 for `void`.
     """
@@ -131,7 +130,7 @@ class CType(Immutable):
         return hash(self.text)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Numbers of the owners of pointer targets are valid only in this process, so drop them.
+        # Drop the numbers of owners, which are valid only in this process.
         parts = [part.partition(":") for part in self.named.split("<")]
         names = [last if head.isdigit() else head + colon + last for head, colon, last in parts]
         return self._read, ("<".join(names),)
@@ -154,15 +153,15 @@ class CType(Immutable):
         return self.declare(name)
 
     def declare(self, declarator: str, spell: Callable[[CType], str] | None = None) -> str:
-        """Return a declaration of `declarator` with the type.
+        """Return a C declaration of `declarator` with this type.
 
-        `spell` names all types except pointers, arrays and functions.
-        `c_declaration` uses names for people; other readers of C may need different names.
+        `spell` returns the C name of any type except pointers, arrays and functions. Without
+        `spell`, the names are for display, and other C parsers may not accept them.
         """
         raise TypeError(f"{type(self).__name__} is not a C type by itself")
 
 
-# Equality never depends on identity.
+# The cache may drop a type at any time: `==` compares texts, not identity.
 _interned: Cache[str, CType] = Cache(4096)
 
 
@@ -176,13 +175,13 @@ def intern(
     alignment: int = WORD,
     **attributes: object,
 ) -> Made:
-    """Return the interned object for `named`, pointer-sized by default; create it if necessary."""
+    """Return the interned object for `named`, or create it. By default, it is pointer-sized."""
     found = _interned.get(named)
     if found is not None:
         return found  # type: ignore[return-value]  # the text determines the class
     if depth > MAX_DEPTH:
         raise SignatureError(f"a type is nested more than {MAX_DEPTH} levels deep")
-    # A function pointer's text contains 'X{' and '}', but its signature does not.
+    # The limit applies to a function's signature, without the pointer's 'X{' and '}'.
     check_length(len(text) - (3 if kind == "function" else 0), len(named))
     if size > sys.maxsize:
         raise SignatureError("a type is larger than the address space")
@@ -200,8 +199,8 @@ def known(named: str) -> CType | None:
 def check_length(text: int, named: int) -> None:
     """Raise if the texts of a type would be too long; the lengths may be partial sums.
 
-    Types share their parts, so a few lines can describe a text of any length. Constructors call
-    this before they write the text.
+    Types share their parts, so a few lines of C can describe a text of any length. Constructors
+    therefore call this function before they build the text.
     """
     if text > MAX_TEXT:
         raise SignatureError(f"a type takes more than {MAX_TEXT} characters to write")
@@ -210,7 +209,7 @@ def check_length(text: int, named: int) -> None:
 
 
 class Plain(CType):
-    """A type without parts: `void`, ``P``, ``O``, or a `Scalar`. Each type has one object.
+    """A type without parts, such as `void`, ``P``, ``O`` or a `Scalar`.
 
     Attributes
     ----------
@@ -227,7 +226,7 @@ class Plain(CType):
 
 
 class Scalar(Plain):
-    """A truth value, an integer, a floating-point or a complex number.
+    """A boolean, integer, floating-point or complex type.
 
     Use `scalar` to get one; there is one object for each type.
 
@@ -238,15 +237,15 @@ class Scalar(Plain):
     signed : bool
         Whether values can be negative; false for `bool`.
     digits : int
-        The number of bits, without the sign, up to which all integers are exact.
+        All integers of at most this many bits, without the sign, are represented exactly.
     exponent : int
-        The exponent of the least power of two beyond all values.
+        The least ``n`` such that ``2**n`` exceeds all values.
     greatest : str
-        The largest value of a float.
+        For messages: the largest value of a floating-point type.
     native : bool
-        Whether C can compute with numbers of the type; the core converts other numbers.
+        Whether C has this type. The core converts numbers of other types, such as ``e``.
     letter : str
-        The core's code: a single letter, also for complex types.
+        The core's code, a single letter even for complex types.
     """
 
     __slots__ = ("digits", "exponent", "greatest", "letter", "native", "signed")
@@ -310,7 +309,7 @@ _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
 def admit(ctype: CType, place: str) -> None:
     """Raise for a type that is not allowed at `place`, a key of `_REFUSALS`.
 
-    "array" and "view" mean an element of an array or a view.
+    The places "array" and "view" mean an element of an array or a view.
     """
     if not isinstance(ctype, CType):
         raise TypeError(f"a {place} must be a CType (got {type(ctype).__name__})")
@@ -337,8 +336,7 @@ def _char() -> Scalar:
 
 
 SCALARS: Final = _scalars()
-#: C's `char`, whose arrays are text. It equals the 8-bit integer type that has the sign of `char`
-#: on this platform.
+#: C's `char`, whose arrays are text. It equals ``b`` if C's `char` is signed, otherwise ``B``.
 CHAR: Final = _char()
 VOID: Final = intern(Plain, "void", "v", "v", 0, 0, 1, c_name="void")
 VOIDPTR: Final = intern(Plain, "voidptr", "P", "P", 0, c_name="void *")
@@ -368,17 +366,17 @@ def integer(size: int, signed: bool) -> Scalar:
 
 
 def is_native(ctype: CType) -> bool:
-    """Return False for a number type that C lacks."""
+    """Return False for a scalar type that C lacks, and True for all other types."""
     return not isinstance(ctype, Scalar) or ctype.native
 
 
 def same_bytes(one: str, other: str) -> bool:
-    """Return whether both codes denote a byte, signed or not."""
+    """Return whether both codes denote a signed or unsigned byte."""
     return one in ("b", "B") and other in ("b", "B")
 
 
 def part_of(ctype: CType) -> Scalar:
-    """Return the type of a complex number's parts; other number types unchanged."""
+    """Return the type of a complex number's parts. Return other number types unchanged."""
     return SCALARS[ctype.text.removeprefix("Z")]
 
 

@@ -1,7 +1,7 @@
 """C types built from other types: pointers, functions, structs, arrays and views.
 
 Like the types in ctype.py, they are immutable, interned `CType`s. They also store the layout of
-their parts. Types that C forbids cannot be constructed.
+their parts. Constructors raise `SignatureError` for types that C forbids.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
         @property
         def structs(self) -> dict[Foreign, Foreign]:
-            """Data for assigning to members of structs; the keys are cffi types."""
+            """Data for assigning to members of structs, by cffi type."""
             ...
 
         def pointer(self, name: str) -> object:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
             ...
 
         def node(self, name: str) -> Foreign:
-            """Return the node of a name; None if there is none."""
+            """Return the declared type (a node) of a name; None if there is none."""
             ...
 
         def tag(self, name: str) -> str:
@@ -60,8 +60,9 @@ refuse_reload(globals(), "Pointer")
 
 _SPELT_WITH_STAR = ("pointer", "voidptr", "function", "object")
 
-# In 64-bit ARM's ABI, unnamed bit-fields contribute to the alignment of the struct. Those of 0 bits
-# do so in packed structs too. Apple's and Microsoft's compilers follow the x86 rules.
+# In 64-bit ARM's ABI, unnamed bit-fields contribute to the alignment of the struct. Unnamed
+# bit-fields of 0 bits do so even in packed structs. The compilers of Apple and Microsoft follow the
+# x86 rules.
 _UNNAMED_ALIGN = sys.platform not in ("win32", "darwin", "ios") and os.uname().machine in (
     "aarch64",
     "arm64",
@@ -76,7 +77,7 @@ def _mark(name: str, owner: Owner | None) -> str:
 
 
 class Pointer(CType):
-    """``&T``, a pointer to data of a known type. `pointer` also accepts `void` as the target.
+    """``&T``, a pointer to data of a known type. The function `pointer` also accepts `void`.
 
     Attributes
     ----------
@@ -118,9 +119,9 @@ class Pointer(CType):
 
 
 def aligned(ctype: CType, alignment: int) -> CType:
-    """Return a pointee type with a requested alignment.
+    """Return a pointee type with the alignment that a declaration requests.
 
-    The alignment is not part of the type's identity. Values are passed as if the type had its
+    The alignment is not part of the type's identity. Values are passed as if they had the type's
     natural alignment.
     """
     classes: Foreign = type(ctype).__mro__[:-1]
@@ -131,7 +132,7 @@ def aligned(ctype: CType, alignment: int) -> CType:
 
 
 class Handle(Plain):
-    """``P``, a pointer to a type that is known by name only.
+    """``P``, a pointer to a named type that no signature describes.
 
     Attributes
     ----------
@@ -140,7 +141,7 @@ class Handle(Plain):
     owner : Owner or None
         Owner of the cffi type with that name.
     opaque : bool
-        Whether the size of the target is unknown, too.
+        Whether the size of the target is unknown.
     """
 
     __slots__ = ("name", "opaque", "owner")
@@ -168,9 +169,9 @@ class Handle(Plain):
 
 
 class Record(Plain):
-    """The target of a named pointer: a struct or union whose members only cffi knows.
+    """The target of a named pointer: a struct or union that no signature describes.
 
-    Such a type contains unions, bit-fields or unnamed members.
+    Only cffi can access its members.
     """
 
     __slots__ = ("pointer",)
@@ -246,12 +247,12 @@ class FunctionPointer(CType):
 
 
 def _declare_const(arg: CType, name: str, spell: Callable[[CType], str] | None = None) -> str:
-    """Declare an argument whose target the callee does not write to."""
+    """Declare a pointer argument with a const target."""
     if isinstance(arg, Pointer) and arg.pointee.kind in _SPELT_WITH_STAR:
-        # 'const' applies to the target of `arg`, which is a pointer itself.
+        # The target of `arg` is itself a pointer, and 'const' applies to this inner pointer.
         return arg.pointee.declare("const *" + name, spell)
     if isinstance(arg, View) and spell is None:
-        # The elements are const; C never writes to the descriptor.
+        # Only the elements are declared const; C never writes to the descriptor.
         data, *extents = arg.descriptor.fields
         declared = [field.type.declare(str(field.name)) for field in extents]
         members = "; ".join([_declare_const(data.type, "data"), *declared])
@@ -270,7 +271,7 @@ class Field(namedtuple("Field", ["name", "type", "offset", "width", "shift"], de
         Bytes from the start of the struct to the first byte of the field.
     width : int or None
         Bits of a bit-field; None for other fields. An unnamed bit-field is padding. If its width is
-        0, the next bit-field starts at a multiple of this type's alignment.
+        0, the next bit-field starts at a multiple of the alignment of `type`.
     shift : int
         Position of a bit-field's first bit within its first byte.
     """
@@ -358,7 +359,7 @@ class Struct(CType):
     A union is ``U{…}``, or ``=U{…}`` if it is packed. A bit-field is written as an integer type,
     ``#`` and its width: ``T{I#3:a:}``.
 
-    A packed struct has alignment 1 and no padding between its fields; nested structs keep their own
+    A packed struct has alignment 1 and no padding between its fields. Nested structs keep their own
     layout, as with GCC's ``__attribute__((packed))``.
 
     Parameters
@@ -372,7 +373,7 @@ class Struct(CType):
     fields : tuple of Field
     packed : bool
     field_names : tuple of str
-        One name for every field; unnamed ones are called ``f0``, ``f1``, … by their index.
+        One name for every field. Unnamed fields are called ``f0``, ``f1``, … by their index.
     name : str
         C name of the type: ``"struct point"`` or a typedef; "" if it has no name. The name is not
         part of the type's identity.
@@ -410,7 +411,7 @@ class Struct(CType):
             if width is not None:
                 check_bits(ctype, width, label)
             if label is not None:
-                label = str.__str__(label)  # a subclass may format differently
+                label = str.__str__(label)  # a subclass of str may format differently
                 if not label.isidentifier():
                     raise SignatureError(f"{label!r} is not a name that a field can have in C")
                 if label in seen:
@@ -460,10 +461,10 @@ class Struct(CType):
 
     @property
     def places(self) -> dict[str, tuple[Field, int]]:
-        """`members`, followed by the members of unnamed structs.
+        """`members`, followed by the members of unnamed structs and unions in this struct.
 
-        C accesses the latter like members of this struct. Each value is a field and an offset to
-        add to `field.offset`; the added offset is 0 for direct members.
+        C code accesses all of them as members of this struct. Each value is a field and an offset
+        to add to `field.offset`; the added offset is 0 for direct members.
         """
         found = {name: (field, 0) for name, field in self.members.items()}
         for field in self.fields:
@@ -485,7 +486,7 @@ class Struct(CType):
 
 
 def check_bits(ctype: CType, width: int, name: str | None = None) -> None:
-    """Raise for a type or width that cannot be a bit-field."""
+    """Raise `SignatureError` unless a bit-field can have this type and width."""
     if ctype.kind not in ("bool", "int"):
         raise SignatureError(
             f"a bit-field is an integer, not {ctype.c_declaration()!r}",
@@ -620,15 +621,16 @@ def is_plain(ctype: CType) -> bool:
 
 
 def homogeneous(ctype: CType) -> list[Scalar]:
-    """Return the types of the floating-point numbers that make up a struct or a complex number.
+    """Return the types of the numbers in a homogeneous floating-point aggregate (HFA).
 
-    Return an empty list unless there are one to four numbers, all of one type and without padding.
-    64-bit ARM passes such values in vector registers.
+    An HFA is a struct, union or complex number of one to four floating-point numbers of one type,
+    without padding. 64-bit ARM passes HFAs in vector registers. For other types, return an empty
+    list.
     """
     if not isinstance(ctype, Struct) and ctype.kind != "complex":
         return []
     found = _floats(ctype) or []
-    # If the sizes of the members add up to the object's size, there is no padding.
+    # If the sizes of the numbers add up to the object's size, there is no padding.
     alike = len(set(found)) == 1 and len(found) * found[0].size == ctype.size
     return found if alike else []
 
@@ -677,7 +679,7 @@ def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
 def hides_object(ctype: CType) -> bool:
     """Return whether the type contains a union with a Python object.
 
-    No code can know whether such a union currently stores the object.
+    Whether such a union currently stores the object cannot be determined.
     """
     if ctype.kind == "union":
         return bool(object_offsets(ctype))
@@ -707,7 +709,7 @@ def pointer(pointee: CType) -> CType:
 
 
 def buffer_format(ctype: CType) -> str:
-    """Return the buffer format of a type for array elements; pointers become integers.
+    """Return the buffer format (PEP 3118) of elements of a type. Pointers become integers.
 
     Examples
     --------

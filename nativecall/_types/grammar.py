@@ -14,8 +14,7 @@
     field     = type [ "#" n ] [ ":" name ":" ]        with "#" a bit-field of n bits
 
 White space may separate any two tokens. A malformed text raises a `SignatureError` that names the
-column. Signatures are cached as plain data (`Row`), whose text follows this grammar and includes
-field names.
+column. Signatures are cached as plain data (`Row`); `_KeptReader` parses the cached texts.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
 
     Names = tuple[str | None, ...]
     Lengths = tuple[int | str | None, ...]
-    #: A signature as plain data: its text with field names, the argument names, which arguments are
-    #: read-only, which are text or arrays, and its declaration.
+    #: A signature as plain data: the `named` text of its type, then the attributes `names`,
+    #: `readonly`, `characters`, `lengths` and `written` of `Signature`.
     Row = tuple[str, Names, tuple[bool, ...], tuple[str, ...], Lengths, str]
 
 SPACE = " \t\n\r\f\v"
@@ -109,7 +108,7 @@ class Reader:
             raise self.error(f"expected {token!r} {what}, found {shown(found)}", self.at)
 
     def build(self, at: int, make: Callable[..., Made], *parts: object) -> Made:
-        """Return `make(*parts)`; its errors are reported at `at`."""
+        """Return `make(*parts)`. Errors are reported at index `at` of the source."""
         try:
             return make(*parts)
         except SignatureError as error:
@@ -237,7 +236,7 @@ class Reader:
         return name
 
     def arguments(self, depth: int, end: str) -> tuple[list[CType], bool]:
-        """Parse arguments up to the character `end`, exclusive; ``""`` means to the end."""
+        """Parse arguments up to the character `end`, exclusive. If it is ``""``, parse all text."""
         args: list[CType] = []
         while True:
             found = self.peek()
@@ -273,11 +272,14 @@ class Reader:
 class _KeptReader(Reader):
     """A parser of cached texts, in which pointers may name their targets.
 
-    A target is named as in ``&<struct point>T{…}`` or ``P<struct sqlite3>``, with an owner's number
-    before the name. ``P=`` marks a target of known size. A struct's own name is ``T<struct
-    point>{…}``. ``@32`` precedes a target with another alignment. There is no white space.
-    This parser does not check where types may stand, since the constructors do. Errors in cached
-    texts need no columns.
+    - ``&<struct point>T{…}`` and ``P<struct sqlite3>`` name a target; ``<7:struct point>`` adds the
+      number of its owner.
+    - ``P=<…>`` points to a target of known size.
+    - ``T<struct point>{…}`` names a struct.
+    - ``@32`` precedes a target that is aligned to 32 bytes.
+
+    Cached texts contain no white space. This parser does not check where a type is allowed, since
+    the constructors do. Errors have no columns.
     """
 
     __slots__ = ()
@@ -302,7 +304,7 @@ class _KeptReader(Reader):
         if source[at] in "TU" or not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
-        # Look up a type that another signature created. Its text ends after the name or struct.
+        # Another signature may have created the type, whose text ends after the name or struct.
         till = end if source[at] == "P" else source.find("}", end)
         made = known(source[at : till + 1])
         if made is not None:
@@ -322,12 +324,12 @@ class _KeptReader(Reader):
         return name, owners[int(number)]() if number and int(number) in owners else None
 
 
-#: The living owners of the types that pointers name, by number.
+#: Weak references to the owners of named types, by number.
 owners: dict[int, ReferenceType[Owner]] = {}
 
 
 def bind(named: str, owner: Owner) -> str:
-    """Return the cached text of a type or function, with `owner` as the owner of its types."""
+    """Return a `named` text with `owner` as the owner of all types that it names."""
     return named.replace("<", f"<{owner.serial}:")
 
 

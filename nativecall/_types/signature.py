@@ -1,6 +1,6 @@
 """The signature of a C function: its result, its arguments, and whether it is variadic.
 
-This file defines only the class and its canonical text; `spelling` parses every supported spelling.
+This file defines the class and its canonical text; _cdecl/spelling.py parses all spellings.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Signature")
 
 
-#: Character types that are text if there is an encoding, except behind a typedef without "char" in
-#: its name: `xmlChar` is text, `uint8_t` is not.
+#: Character types that are text if there is an encoding. The name of a typedef must contain "char":
+#: `xmlChar` is text, `uint8_t` is not.
 BYTES = ("signed char", "unsigned char")
 _OF_TYPE = ("function", "text", "result", "args", "variadic")
 _SAID = ("names", "readonly", "characters", "lengths", "written")
@@ -26,11 +26,11 @@ _SAID = ("names", "readonly", "characters", "lengths", "written")
 class Signature(Immutable):
     """The type of a C function: result, arguments, and whether more arguments may follow.
 
-    Created from a text in any spelling, ``Signature("d:dd")`` or ``Signature("double (double
-    x)")``. Immutable and hashable. Two signatures are equal if their canonical texts are. Names and
-    `const` are kept for display and for checks at the call, and are not part of the identity. The
-    signatures of a library's functions are in ``library.declarations.functions``. Functions that
-    take a signature accept a `Signature` as well as text.
+    Create one from codes, ``Signature("d:dd")``, or from C, ``Signature("double (double x)")``.
+    Signatures are immutable and hashable. Two signatures are equal if their canonical texts are
+    equal. Names and `const` do not count for equality; they are kept for display and for checks in
+    calls. The signatures of a library's functions are in ``library.declarations.functions``.
+    Functions that take a signature accept a `Signature` as well as text.
 
     Attributes
     ----------
@@ -53,10 +53,10 @@ class Signature(Immutable):
         For each argument, then for the result: the character type if it is text, that is, a pointer
         to `const` characters; otherwise ``""``. The types are ``"char"``, ``"wchar_t"``,
         ``"char16_t"`` and ``"char32_t"``. ``"unsigned char"`` and ``"signed char"`` are text only
-        if there is an encoding. A pointer to such pointers has ``*`` in front. An argument that is
-        a function has the list of its own arguments and result in parentheses, such as
-        ``"(char,,)"``. There, ``"const"`` marks an array that the function must not write to. The
-        tuple is empty if nothing is text.
+        if there is an encoding. For a pointer to such pointers, ``*`` precedes the type. For an
+        argument that is a function, the item lists the function's own arguments and result in
+        parentheses, such as ``"(char,,)"``. There, ``"const"`` marks an array that the function
+        must not write to. The tuple is empty if nothing is text.
     lengths : tuple of (int, str or None)
         For each argument that C declares as an array, its length, or the expression if the length
         is not constant; None for other arguments. The tuple is empty if no argument has a length.
@@ -133,7 +133,7 @@ class Signature(Immutable):
 
     @classmethod
     def _of(cls, function: FunctionPointer, *said: object) -> Signature:
-        """Return the signature for a function type; `said` are the attributes the type lacks."""
+        """Return the signature for a function type; `said` are the attributes in `_SAID`."""
         self = cls.__new__(cls)
         self._fill_in(function, *said)
         return self
@@ -147,7 +147,7 @@ class Signature(Immutable):
         return tuple([getattr(self, name) for name in _SAID])
 
     def c_declaration(self, name: str = "") -> str:
-        """Return a C declaration of a function `name`, for display; C text stays as written.
+        """Return a C declaration of a function `name`, for display. C text is kept as written.
 
         Examples
         --------
@@ -169,7 +169,7 @@ class Signature(Immutable):
         return "(" in self.written and ":" not in self.written  # codes contain a colon
 
     def _around(self) -> tuple[str, str] | None:
-        """Return the C text before the function's name and after it, if written in C."""
+        """Return the text before and after the function's name; None if not written in C."""
         from .written import around_name
 
         return around_name(self.written) if self.in_c else None
@@ -232,7 +232,7 @@ def _parameters(text: str) -> list[str]:
 
 
 def with_more(signature: Signature, more: Sequence[CType], readonly: bool) -> Signature:
-    """Return the signature with more arguments, which have no names and are not text.
+    """Return the signature with further arguments, which have no names and are not text.
 
     `readonly`: whether the function promises not to write to the targets of the new arguments.
     """

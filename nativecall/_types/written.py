@@ -21,22 +21,22 @@ _AROUND = _words(
     "__extension__ register _Noreturn _Alignas alignas __attribute__ __attribute __declspec "
     "__asm__ asm"
 )
-#: Of these words, and of the names of types, those that parentheses follow.
+#: Words of a declaration that take an argument in parentheses.
 _WITH_MORE = _words(
     "_Alignas alignas __attribute__ __attribute __declspec __asm__ asm typeof __typeof__ _Atomic "
     "_BitInt"
 )
 
 
-#: Tokens after a "(" that show that it begins a parenthesised declarator, not parameters.
+#: If one of these tokens follows a "(", the parentheses enclose a declarator, not parameters.
 _NESTED = ("*", "(", "__attribute__", "__cdecl")
 
 
 def around_name(written: str) -> tuple[str, str] | None:
-    """Split a function's declaration around the function's name, or around a parenthesised pointer.
+    """Split a function's declaration around the function's name, or around ``(*name)``.
 
-    Return the text before and the text after that part. The second text begins with the parameters.
-    Return None if there is no such part. Comments are removed.
+    Return the text before and the text after; the latter begins with the parameters. Return None if
+    no parameters are found. Comments are removed.
     """
     text = " ".join(re.sub(r"/\*.*?\*/|//[^\n]*", " ", written, flags=re.DOTALL).split())
     tokens = [(found[0], *found.span()) for found in re.finditer(r"\w+|\S", text)]
@@ -45,7 +45,7 @@ def around_name(written: str) -> tuple[str, str] | None:
     def search(at: int, typed: bool) -> tuple[int, int] | None:
         """Return the start and end of the name in a declarator that begins at token `at`.
 
-        The name precedes the parameters. `typed` states whether the type precedes the declarator.
+        The name precedes the parameters. `typed`: whether a type precedes the declarator.
         """
         name: tuple[int, int] | None = None
         while words[at] not in (")", ""):

@@ -1,1 +1,1 @@
-"""NumPy ufuncs: read their loops as native callables, and make ufuncs of native callables."""
+"""Read the loops of NumPy ufuncs as native callables; create ufuncs from native callables."""

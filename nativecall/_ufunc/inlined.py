@@ -1,10 +1,10 @@
-"""Ufunc loops that inline their function, for functions whose LLVM IR is known.
+"""Build ufunc loops that inline the function, for functions whose LLVM IR is available.
 
 Numba keeps the IR of compiled functions. The loop becomes a Numba code library, linked with the
 function's library and optimized with Numba's settings, as `numba.vectorize` does. LLVM inlines the
-function, and vectorizes the loop where it can. Numba never unmaps machine code, so a function has
-one loop, however many ufuncs use it. For llvmlite modules, our code generator compiles the module
-together with the loop.
+function, and vectorizes the loop where it can. Numba never unmaps machine code, so all ufuncs of a
+function share its loops. For llvmlite modules, our code generator compiles the module together with
+the loop.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
     """Return the address of a loop that needs no `data`, and the owner of its code.
 
-    Return None if the function's IR is not known, or if the loop must check for failures or take
-    the GIL.
+    Return None if the IR is not available. Also return None if the loop is generalised, must check
+    for failures, or must acquire the GIL.
     """
     if plan.core is not None or plan.needs_gil or plan.errors != "none":
         return None
@@ -53,7 +53,7 @@ def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
     try:
         address, code = conversions.joined(plan, owner.text, owner.name)
     except (Unsupported, RuntimeError, engine.NoRoom):
-        return None  # the loop then calls the function through its pointer
+        return None  # the caller then uses a loop that calls through a pointer
     return address, (owner, code)
 
 

@@ -1,6 +1,6 @@
 """The loops of a NumPy ufunc, as native callables.
 
-A loop is a C function of NumPy: ``void (char **args, intptr_t *dimensions, intptr_t *steps,
+A loop is a C function that NumPy calls: ``void (char **args, intptr_t *dimensions, intptr_t *steps,
 void *data)``. As a native callable, a loop has up to two entries:
 
 - The *strided* entry is the function itself, with `data` bound.
@@ -11,9 +11,12 @@ void *data)``. As a native callable, a loop has up to two entries:
 If a loop raises an exception, as `numpy.power` does for negative exponents, the exception
 propagates to the Python caller. Floating-point status flags, such as overflow, are ignored.
 
-These are refused with an explanation: loops over Python objects (`numpy.frompyfunc`); types without
-a C signature (text, records); and ufuncs whose loops all use NumPy's newer interface (ArrayMethod).
-The ufunc's struct does not contain such loops, which are for text or third-party types.
+An error explains why these are not supported:
+
+- loops over Python objects (`numpy.frompyfunc`);
+- loops over types without a C signature (text, records);
+- ufuncs whose loops all use NumPy's newer interface (ArrayMethod), for text or third-party types.
+  The ufunc's struct does not contain these loops.
 """
 
 from __future__ import annotations
@@ -158,7 +161,7 @@ def find(ufunc: numpy.ufunc, types: str) -> Loop:
 
 
 def _offered(ufunc: numpy.ufunc) -> str:
-    """Return the list of loops for messages."""
+    """Return the end of a message: the loops that C code can call, or why there are none."""
     there = dict.fromkeys([one.types for one in loops(ufunc)])
     return f"it has {', '.join(there)}" if there else _why_none(ufunc)
 
@@ -183,7 +186,7 @@ def _why_none(ufunc: numpy.ufunc) -> str:
 
 
 def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
-    """Return the first loop of a ufunc for each signature of numbers.
+    """Return the first loop of a ufunc for each signature of a scalar entry.
 
     Loops of dates and times are left out, since their 64-bit counts would be mistaken for integers.
 
@@ -262,7 +265,7 @@ _specs: Fifo[tuple[str, int], ThunkSpec] = Fifo()
 
 
 def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None) -> NativeCallable:
-    """Return a thunk of a loop: for one element of `operands`, or for the whole loop if None."""
+    """Return a thunk that calls a loop: for one element, or as NumPy does without `operands`."""
     key = signature.text, loop.ufunc.nin
     spec = _specs.get(key)
     if spec is None:
@@ -291,7 +294,7 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
 
 
 def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> plans.Plan:
-    """Plan the call of a loop: for one element of `operands`, or for the whole loop if None."""
+    """Plan the call of a loop: for one element, or as NumPy does without `operands`."""
     whole = parse(_WHOLE)
     given = [plans.Argument(index, arg) for index, arg in enumerate(signature.args)]
     arguments: list[plans.Node] = [*given]
@@ -317,7 +320,7 @@ class _Helper(namedtuple("_Helper", ["operands", "signature"])):
     __slots__ = ()
 
     def pickled(self, thunk: Thunk, name: str) -> tuple[object, ...]:
-        """Return the recipe for `pickle`: the same thunk of the same loop."""
+        """Return a function and its arguments, with which `pickle` recreates the thunk."""
         found: Foreign = thunk.function._owners[-1]
         return _again, (found.ufunc, found.types, self.operands is None)
 

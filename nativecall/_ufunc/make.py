@@ -1,13 +1,13 @@
 """`f.to_ufunc`: create a NumPy ufunc around a native callable.
 
-Each entry becomes a loop. An elementwise loop is generated once for all functions of a shape, and
-calls them through their pointers. If a bridge provides the function's IR, the function is compiled
-into a loop of its own. The core executes generalised loops, and all loops without generated code
-(_plan/conversion.py).
+Each entry becomes a loop. Functions with equal types and options share one generated elementwise
+loop, which calls them through their pointers. If a bridge provides a function's IR, the function is
+compiled into a loop of its own. The core executes generalised loops, and all loops without
+generated code (_plan/conversion.py).
 
 A ufunc created here is pickled as its callable, and recreated from the callable. NumPy would pickle
 it as an attribute of a module. So the first such ufunc registers a reduction function with
-`copyreg`, which passes all other ufuncs to NumPy's function.
+`copyreg`, and this function passes all other ufuncs to NumPy's own.
 
 Guarantees: a ufunc keeps the callable and its code alive. Exceptions of the function propagate from
 the call of the ufunc. Loops of entries that need the GIL acquire it. Other loops run without the
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from .._plan.conversion import LoopPlan
     from .operands import Core
 
-_MOST = 32  # operands that every version of NumPy takes
+_MOST = 32  # operands that every version of NumPy supports
 _ORDER = "?bBhHiIqQefdg"
 
 
 class Keeper:
-    """The objects that a ufunc created here keeps alive: the callable, and its loops' data."""
+    """Objects that a ufunc created here keeps alive: the callable, and the data of the loops."""
 
     __slots__ = ("arrays", "callable", "given", "kept")
 
@@ -117,7 +117,7 @@ def _pickle_ours() -> None:
 
 
 def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
-    """Return the loop of a callable of one entry."""
+    """Return the loop of a callable with one entry."""
     cif, _, flags = entry._entry()
     if wanted is None:
         plan = operands.elementwise(entry.__name__, cif, flags)
@@ -165,7 +165,7 @@ def _require_alike(f: NativeCallable, loops: list[_Loop]) -> None:
 
 
 def _distinct(loops: list[_Loop]) -> list[_Loop]:
-    """Return the first loop for each tuple of input types, the only one that NumPy would find."""
+    """Drop each loop whose input types equal those of an earlier loop; NumPy never finds it."""
     found: dict[tuple[int, ...], _Loop] = {}
     for loop in loops:
         found.setdefault(loop.numbers[: len(loop.plan.inputs)], loop)

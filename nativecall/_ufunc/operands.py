@@ -63,7 +63,7 @@ class Core(namedtuple("Core", ["inputs", "outputs", "names", "text"])):
 
 
 def core(text: object) -> Core:
-    """Read a signature of a generalised ufunc.
+    """Parse a signature of a generalised ufunc.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def _is_number(ctype: CType) -> bool:
 
 
 def _shown(signature: Signature, index: int, typed: bool = False) -> str:
-    """Return an argument as the subject of a message: with its name and, if `typed`, its type."""
+    """Return a message's subject: an argument with its name and, if `typed`, its type."""
     name = signature.names[index]
     said = [repr(name)] if name else []
     if typed:
@@ -227,7 +227,7 @@ def _element(ctype: CType) -> CType | None:
 
 
 def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> LoopPlan:
-    """Plan the loop around a function of arrays, by a NumPy signature.
+    """Plan the loop around a function of arrays, according to a NumPy signature.
 
     Raises
     ------
@@ -314,7 +314,7 @@ def _require_told(
 
 
 def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list[int]:
-    """Return the outputs that are also inputs: the ``"inout"`` ones, or all outputs if needed."""
+    """Return the outputs that are also inputs: those with ``"inout"``, or all if necessary."""
     said = [out.index for out in one.policies.out if out.given]
     if not 0 < count <= len(written):
         return []
@@ -347,7 +347,7 @@ def _written(one: _Reader, args: list[CType], count: int, wanted: Core) -> list[
 
 
 def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) -> dict[int, int]:
-    """Return the arguments that are lengths, with the numbers of their dimensions."""
+    """Return the indices of arguments that are lengths, and of their dimensions."""
     names = [(name or "").strip("_").lower() for name in one.signature.names]
     integers = [index for index, ctype in enumerate(args) if ctype.kind == "int"]
     dimensions = [place for place, name in enumerate(wanted.names) if not name.isdecimal()]
@@ -357,7 +357,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
         return found
     others = [one.signature.args[index] for index in range(len(args)) if index not in written]
     others = [ctype for ctype in others if ctype.kind != "int"]
-    # Other numbers fill the signature's scalar inputs first; integers fill the remaining ones.
+    # Numbers of other types fill the signature's scalar inputs first; integers fill the rest.
     single = [row for row in wanted.inputs if not row][len([*filter(_is_number, others)]) :]
     missing = len(integers) - max(0, min(len(wanted.inputs) - len(others), len(single)))
     if missing <= 0:
@@ -372,7 +372,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
 
 
 def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core) -> None:
-    """Refuse rows of another length than the pointer's type declares, and too few items.
+    """Refuse too few items, and rows whose length differs from the pointer's declaration.
 
     `double r[2][3]` matches ``(2,3)`` or ``(6)``, `double (*r)[3]` matches ``(n,3)``.
     """

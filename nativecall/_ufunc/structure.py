@@ -1,12 +1,12 @@
 """NumPy's C interface to ufuncs: the struct `PyUFuncObject`, and the function that creates one.
 
-This module uses NumPy as C code does that was compiled with NumPy's headers. The functions come
-from the capsule `_UFUNC_API`, by their numbers in `__ufunc_api.h`; the struct is declared in
-`ufuncobject.h`. Both are fixed since NumPy 1.7; versions differ only in later fields of the struct.
+This module uses NumPy's C API like code compiled with NumPy's headers. The capsule `_UFUNC_API`
+contains the functions, numbered as in `__ufunc_api.h`. `ufuncobject.h` declares the struct. Both
+have been stable since NumPy 1.7, except for later fields of the struct.
 
-Guarantees: a ufunc is read only if the version of NumPy is known, and if fields of the ufunc's
-struct agree with its Python attributes. Otherwise `Unknown` is raised, with the reason. The memory
-that a new ufunc points to lives as long as the ufunc.
+Guarantees: this module reads a ufunc only if it supports the version of NumPy, and if the fields of
+the ufunc's struct agree with its Python attributes. Otherwise it raises `Unknown` with the reason.
+The memory that a new ufunc points to lives as long as the ufunc.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Unknown(TypeError):
 
 
 class _Fields(ctypes.Structure):
-    """PyUFuncObject after its object header, up to where versions differ."""
+    """The fields of PyUFuncObject after its object header that all versions share."""
 
     _fields_ = [
         ("nin", ctypes.c_int),
@@ -157,7 +157,8 @@ def new(
         0,
         None if signature is None else signature.encode(),
     )
-    _take(keep)  # if the ufunc is refused below, `keep` leaks: code may call it until it is freed
+    # If the ufunc is refused below, `keep` leaks, since other code may still call the ufunc.
+    _take(keep)
     found = fields(made)
     where = ctypes.addressof(arrays[0]), ctypes.addressof(arrays[1])
     there = tuple(
