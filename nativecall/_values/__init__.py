@@ -1,1 +1,1 @@
-"""Conversions of single values between Python and C memory, and objects of other libraries."""
+"""Convert values between Python and C memory, and read objects of other libraries."""

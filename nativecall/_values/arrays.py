@@ -1,15 +1,15 @@
 """Read the memory of arrays that have no Python buffer, through other protocols.
 
 The protocols are Arrow's C data interface, DLPack, NumPy's array interface, and the bridge of a
-library (`foreign.array`). No library is imported. The memory becomes a buffer. The core checks its
-elements, memory layout, alignment and writability, like those of any other buffer.
+library (`foreign.array`). No library is imported. The memory becomes a buffer. As for any other
+buffer, the core checks the elements, memory layout, alignment and writability.
 
 Guarantees:
 
 - No element is copied.
 - The memory is released to its exporter exactly once, when the call has returned. (The capsule is
-  not renamed, so it releases its content when it is freed.)
-- Memory of another device, nulls, and elements without a C type are rejected.
+  not renamed, so its own destructor releases the memory.)
+- Device memory, nulls, and elements without a C type are rejected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LETTERS = {
 
 
 def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found | None:
-    """Return (buffer, owner) for an array that has no Python buffer; None if it is no array.
+    """Return (buffer, owner) for an array without a Python buffer; None for other values.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found 
         kind = type(error) if type(error) in (TypeError, ValueError) else BufferError
         given = type(value).__name__
         problem = kind(f"{who} must be a {text!r} {what} (got {given}: {error})")
-    raise problem  # outside the `except`, so that no traceback keeps the export alive
+    raise problem  # outside `except`, so that no traceback keeps the export alive
 
 
 def _memory(value: object) -> _Found | None:
@@ -76,7 +76,7 @@ def _memory(value: object) -> _Found | None:
         # has a buffer itself.
         return (inner, value) if isinstance(value, type(inner)) else _memory(inner)
     for name, read in _PROTOCOLS.items():
-        # Only NumPy's interface may be an attribute of an instance.
+        # Only NumPy's interface may be an attribute of the instance instead of the type.
         if hasattr(type(value), name) or (name == _INTERFACE and hasattr(value, name)):
             found = read(value)
             if found is not None:
@@ -136,7 +136,7 @@ def _dlpack(value: Foreign) -> _Found:
     try:
         capsule = value.__dlpack__(max_version=(1, 0), copy=False)
     except TypeError:
-        capsule = value.__dlpack__()  # before version 1
+        capsule = value.__dlpack__()  # exporters before DLPack 1.0
     flags = 0
     if get_name(capsule) == b"dltensor_versioned":
         start = get_pointer(capsule, b"dltensor_versioned")

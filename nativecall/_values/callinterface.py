@@ -3,7 +3,7 @@
 A call interface describes the arguments that Python passes. The core creates call interfaces and
 caches the results of this module in them (csrc/layout.h). Callables share a call interface if they
 agree in types, argument names, read-only promises, policies (calloptions.py) and hidden arguments.
-Hidden arguments are those that the error convention adds.
+The error convention adds hidden arguments, which Python does not pass.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LETTERS = {
 
 
 def letter(ctype: CType) -> str:
-    """Return the core's letter for a type: the code of a scalar, or the kind of anything else."""
+    """Return the core's letter for a type; except for scalars, the kind determines the letter."""
     if isinstance(ctype, Scalar):
         return ctype.letter
     return _LETTERS[ctype.kind]
@@ -63,7 +63,7 @@ _made: Cache[object, CallInterface] = Cache(4096)
 
 
 def of(signature: Signature, flags: int = 0, policies: Policies = DEFAULT) -> CallInterface:
-    """Return the call interface of an entry, shared if types, names, promises and policies agree.
+    """Return the call interface of an entry, usually a shared one.
 
     Call interfaces with a user's `check` are not shared.
     """
@@ -100,7 +100,7 @@ def written(text: str) -> str:
 
 
 def text_lengths(signature: Signature, policies: Policies) -> tuple[int, ...]:
-    """Return the text arguments whose lengths Python does not pass. The lengths come last."""
+    """Return the indices of text arguments with hidden lengths, which C takes last."""
     if not policies.fortran:
         return ()
     from .fortran import lengths
@@ -124,13 +124,13 @@ def of_row(row: Row, policies: Policies = DEFAULT) -> CallInterface:
 
 
 def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:
-    """Return the parts of a call interface. The core trusts their sizes and offsets."""
+    """Return the parts of a call interface. The core does not check their sizes and offsets."""
     if type(signature) is not Signature:
         raise TypeError(f"a call interface is made of a Signature (got {type(signature).__name__})")
     texts = text_lengths(signature, policies)
     passed = visible(signature, hidden + len(texts), policies.out)
     names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])
-    # Text types inside function-pointer arguments matter later (_callable/arguments.py).
+    # _callable/arguments.py reads the text types inside function-pointer arguments.
     said = signature.characters or ("",) * (len(signature.args) + 1)
     text = [_TEXT.get(text_of(one, policies), "") for one in said]
     if said[-1] in BYTES and _checks(policies.check)[1] is not None:
@@ -161,8 +161,8 @@ def text_of(said: str, policies: Policies) -> str:
     return "" if said in BYTES and policies.encoding is None else said
 
 
-#: How long C keeps functions (csrc/call/kept.h). A value of at least `_KEEP_ARGUMENT` means as long
-#: as an argument lives.
+#: How long C keeps functions (csrc/call/kept.h). `_KEEP_ARGUMENT` + n means as long as argument n
+#: lives.
 _KEEP = {"call": 0, "process": 1, "library": 2}
 _KEEP_ARGUMENT = 3
 
@@ -174,7 +174,7 @@ def _keep(keep: str | int, passed: Sequence[tuple[int, CType]]) -> int:
 
 
 def _checks(check: Check | None) -> tuple[object, ...]:
-    """Return `parts`: the check, the destructor of results, and the argument that calls close."""
+    """Return `handles.parts` of a check, or its defaults for None."""
     if check is None:
         return None, None, None, -1
     from .handles import parts
@@ -185,7 +185,7 @@ def _checks(check: Check | None) -> tuple[object, ...]:
 def _outs(
     signature: Signature, policies: Policies, passed: Sequence[tuple[int, CType]]
 ) -> tuple[tuple[object, ...], ...]:
-    """Return a row for each out-parameter; -1 means that a length or an argument is missing.
+    """Return a row for each out-parameter; -1 stands for a missing length or argument.
 
     A row has the out-parameter's letter, offset, type and letter of text; the kind of its memory;
     its length; the argument that gives the length; the argument that gives the initial value; and
@@ -211,8 +211,10 @@ def _outs(
 
 
 def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, int, int, bool, str]:
-    """Return an argument's row: letter, letter of the elements, size, count, alignment, whether the
-    argument is read-only, and letter of its text. Missing letters are ``""``.
+    """Return an argument's row; missing letters are ``""``.
+
+    A row has the argument's letter; the elements' letter, size, count and alignment; whether the
+    argument is read-only; and the letter of its text.
     """
     code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
     if arg.kind == "voidptr":
@@ -246,7 +248,7 @@ def of_argument(
     found = _of_arguments.get(key)
     if found is None:
         written = f"void ({spelled})" if spelled else None
-        # Wide characters are recognized by the type, all others by the C declaration.
+        # The type identifies wide characters; the C declaration identifies all others.
         name = ctype.name if isinstance(ctype, Pointer) and ctype.name in _TEXT else ""
         text = name or spelled.removesuffix(" *")
         said = (text if text in _TEXT else "", "")

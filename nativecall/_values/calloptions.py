@@ -1,8 +1,8 @@
 """The call options, which `wrap` and similar functions accept as ``**options``.
 
 `CallOptions` declares the type of each option, and `CHECKS` contains its check. `DEFAULTS` and
-`Policies` contain the defaults. The docstring of `wrap` documents the options. None means that an
-option is not given. `Policies`, a part of the call interface, stores the options that affect only
+`Policies` contain the defaults. The docstring of `wrap` documents the options. If an option is
+None, it is not given. `Policies`, a part of the call interface, stores the options that affect only
 calls from Python.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Gil = Literal["hold", "release", "need"]
     #: Memory layout of multidimensional arrays: C order, Fortran order, or either.
     Order = Literal["C", "F", "A"]
-    #: Called with a result, the function and the arguments; the call returns what this returns.
+    #: Called with a result, the function and the arguments; its return value replaces the result.
     Check = Callable[[object, Callable[..., object], tuple[object, ...]], object]
 
     #: Names or positions of arguments; or a mapping of names or positions to "inout", to a number
@@ -100,14 +100,14 @@ class Policies(
     check : callable or None
         Called with each result before it is returned.
     fortran : bool
-        Whether Python may pass numbers for pointers to numbers, and C gets the lengths of texts
-        after the arguments.
+        Whether Python may pass numbers for pointers to numbers. Calls then also append the lengths
+        of text arguments.
     out : tuple
         The out-parameters: as given, or as `Out` once the signature is known.
     keep : str or int
         How long C keeps functions passed to it: ``"call"``, ``"library"``, ``"process"``, or as
-        long as an argument lives. That argument is given by its name or position. Once the
-        signature is known, its position is stored.
+        long as the argument with this name or position lives. Once the signature is known, a name
+        is replaced by the argument's position.
     """
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class Policies(
 
     @property
     def steps(self) -> list[str]:
-        """The names of the given options that only call plans support, not trampolines."""
+        """The names of the given options that trampolines do not support; call plans do."""
         has = {"check": self.check is not None, "out": bool(self.out), "keep": self.keep != "call"}
         return [name for name, is_given in has.items() if is_given]
 
@@ -203,7 +203,7 @@ CHECKS: dict[str, Callable[[object], object]] = {
     "out": check_out,
     "keep": of_type("keep", (str, int), _KEEP),
 }
-#: The defaults other than None.
+#: The defaults that are not None.
 DEFAULTS = {"gil": "hold", "errors": "none", "errno": False}
 
 
@@ -217,7 +217,7 @@ def checked(
     ValueError, TypeError
         If a value is invalid for every C function.
     TypeError
-        If a name is not that of an option.
+        If a name is not an option.
     """
     refuse_unknown(options, checks)
     return {name: checks[name](value) for name, value in options.items() if value is not None}

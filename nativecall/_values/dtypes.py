@@ -1,4 +1,4 @@
-"""NumPy dtypes of C types."""
+"""Convert C types to NumPy dtypes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LETTERS = {"bool": "b", "float": "f", "complex": "c"}
 
 
 def zeros(shape: tuple[int, ...], ctype: CType, alignment: int) -> Foreign:
-    """Return an aligned array of zeros of a type."""
+    """Return an aligned NumPy array of zeros of a C type."""
     import numpy
 
     dtype = dtype_of(ctype)

@@ -68,17 +68,17 @@ class Convention(
 
     @property
     def is_code(self) -> bool:
-        """Whether a nonzero code beside the result shows a failure."""
+        """Whether a failure shows as a nonzero code that is separate from the result."""
         return self.shown_by in ("errno", "argument")
 
     @property
     def hidden(self) -> int:
-        """The number of last arguments that belong to the convention; Python does not pass them."""
+        """The number of trailing arguments that the convention adds; Python does not pass them."""
         return int(self.shown_by == "argument")
 
     @property
     def exception(self) -> type[Exception] | None:
-        """The class of the exception that the convention raises; None if it raises none itself."""
+        """The class of exception that the convention raises; None if it raises none."""
         return (OSError if self.shown_by == "errno" else NativeFailure) if self.reaches_c else None
 
     @property
@@ -103,7 +103,7 @@ class Convention(
         return bool(low <= self.sentinel <= high)
 
     def passed(self, args: _Each) -> _Each:
-        """Drop the items of hidden arguments from a sequence with one item per C argument."""
+        """Drop the items for hidden arguments from a sequence with one item per C argument."""
         return args[: len(args) - self.hidden]
 
     def fits(self, signature: Signature) -> bool:
@@ -115,7 +115,7 @@ class Convention(
         )
 
     def failed(self, result: object, code: int = 0) -> bool:
-        """Return whether a result (None for NULL), or the code beside it, shows a failure."""
+        """Return whether a call failed, from its result (None for NULL) or its code."""
         if self.shown_by != "result":
             return self.is_code and code != 0
         if self.needs == "pointer":
@@ -123,9 +123,9 @@ class Convention(
         return _RELATIONS[self.relation](result, self.value)
 
     def failure(self, name: str, result: object, code: int) -> Exception | None:
-        """Return the exception for a call's result or code; None if it did not fail.
+        """Return the exception for a call's result or code; None if neither shows a failure.
 
-        If the function set a Python exception, the call itself raises it.
+        If the function set a Python exception, the call itself raises that exception.
         """
         if not self.failed(result, code):
             return None

@@ -1,13 +1,13 @@
-"""Foreign callables, and other foreign objects that hold a pointer.
+"""Find C functions and data in objects of other libraries (foreign objects), through bridges.
 
-A bridge reads the objects of one library. The bridge for an object is looked up along the MRO of
-the object's type: by the top-level module that defines the type (``numba``, and ``_cython`` for
-``_cython_3_2_4``), or by the type's name if its C code names no module (``PyCapsule``). For a
-built-in function, the type of its ``__self__`` is used.
+A bridge reads the objects of one library. It is looked up along the MRO of the object's type. The
+key is the top-level module that defines a type: ``numba``, or ``_cython`` for ``_cython_3_2_4``. If
+the type's C code names no module, the key is the type's name (``PyCapsule``). For a built-in
+function, the type of its ``__self__`` is searched, too.
 
-Each module in `nativecall._bridges` is a bridge for the types of its name. `register_box` and entry
-points add others. A bridge is imported with the first object of its library, and imports only
-modules that the library has already imported. A bridge may define
+Each module in `nativecall._bridges` is a bridge; its name is the key. `register_box` and entry
+points add others. A bridge is imported when the first object of its library is read. It imports
+only modules that the library has already imported. A bridge may define
 
     native(obj) -> NativeCallable | None
                                           the native callable that an object stands for
@@ -15,14 +15,15 @@ modules that the library has already imported. A bridge may define
     reason(obj) -> str | None             why an object of the library has no readable C function,
                                           and what would work, for messages
     own_entry(obj) -> NativeCallable | None
-                                          the entry that a foreign callable of ours came from
+                                          the entry of a foreign callable that we created
     user_data(obj) -> int | None          the user data that the function inside an object expects
     pointer(obj) -> Pointer | None        the data pointer inside an object
     array(obj) -> object | None           an object with an array protocol (arrays.py); raises
                                           TypeError or ValueError if `obj` provides no array
     struct(obj) -> Struct | None          the struct that an object holds by value
     layout(obj) -> CType | None           the type of an object's memory, if its buffer does not
-                                          give the type; SignatureError if no signature describes it
+                                          describe the type; raises SignatureError if no signature
+                                          describes it
     instance(obj, signature, errors) -> Function | None
                                           the C function that `obj` has or compiles for a signature
     signatures(obj) -> list | None        the signatures that `obj` was compiled for
@@ -32,16 +33,17 @@ modules that the library has already imported. A bridge may define
                                           the signature that a call with these arguments compiles;
                                           raises TypeError with the reason if compilation fails
     parameters(obj) -> inspect.Signature | None
-                                          the parameters of such a function, with their names
+                                          the parameters of a function that compiles on demand
     loops(obj) -> bool | None             whether `obj` is a ufunc with C functions
-    form(entry) -> tuple | None           the parts of a foreign callable of one entry, for the
-                                          core (csrc/callable/foreign.c)
+    form(entry) -> tuple | None           the parts from which the core creates a foreign callable
+                                          of one entry (csrc/callable/foreign.c)
     from_callable(f, signature, user_data)
-                                          a foreign callable of the matching entry, without `form`
+                                          a foreign callable of the matching entry, if `form` does
+                                          not suffice
 
 Each function returns None for objects that it does not recognise. To support a new library, only a
-bridge is needed. Objects of other providers, which have a call table or `__nativecall_api__`, are
-read by the bridge `native`, whatever their module.
+bridge is needed. The bridge `native` reads objects with a call table or `__nativecall_api__` from
+other providers, in any module.
 
 A foreign callable created here keeps its entry (csrc/callable/foreign.h), because no foreign object
 records everything about an entry: types that C lacks, whether it needs the GIL, how it reports
@@ -95,7 +97,7 @@ class Function(
     policies: Policies
     # Whether the flags are a default that the caller may override.
     supposed: bool
-    # Whether the signature has machine types: integers without sign, pointers without pointee.
+    # Whether the signature has machine types: integers without signedness, untyped pointers.
     machine: bool
     # The known parts of an incomplete signature: result and arguments, None for unknown ones.
     partial: tuple[Part, ...] | None
@@ -140,7 +142,7 @@ class Pointer(
     struct: bool  # whether `pointee` is a struct, possibly without a type
     kind: Foreign  # the cffi type that such objects convert to
     may_change: bool  # whether objects of that cffi type may differ in the fields above
-    # Further arguments of take_ctypes(), with which the core reads such objects itself; or ().
+    # If not (): arguments for take_ctypes(), which lets the core read such objects itself.
     taken: tuple[type, int] | tuple[()]
 
 
@@ -173,7 +175,7 @@ _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _bridges: dict[str, ModuleType | _Registered | None] = {}  # None: a bridge not imported yet
-#: The bridges of libraries that define their types in a module of another name.
+#: Libraries whose types are defined in a module with a different name.
 _IMPORTED_AS = {
     "ctypes": "_ctypes",
     "cffi": "_cffi_backend",
@@ -376,7 +378,7 @@ def _asking(question: str) -> Callable[..., Foreign]:
 
 
 def native(obj: object) -> Native | None:
-    """Return the native callable of `obj`: `obj` itself, or one it is a view of or stands for."""
+    """Return the native callable that `obj` is, views or stands for; None if there is none."""
     found = _ext.callable_of(obj)
     return _ask("native", obj) if found is None else found
 
@@ -391,7 +393,7 @@ def holds_entry(obj: object, address: int) -> bool:
 
 
 def beneath(entry: Native) -> Native:
-    """Return the entry inside a thunk that only takes the GIL. Return other entries unchanged."""
+    """Return the entry inside a thunk that only acquires the GIL, or `entry` unchanged."""
     owners = entry._owners
     if not owners or type(owners[-1]) is not _ext.Thunk:
         return entry
@@ -402,7 +404,7 @@ def beneath(entry: Native) -> Native:
     return inner if taken and cif.signature.text == entry.signatures[0] else entry
 
 
-#: The entry that a foreign callable of ours came from, as a callable; None for other objects.
+#: The entry, as a callable, of a foreign callable that we created; None for other objects.
 own_entry: Callable[[object], Native | None] = _asking("own_entry")
 
 
@@ -434,18 +436,18 @@ user_data: Callable[[object], int | None] = _asking("user_data")
 #: The C function that an object has or compiles for a signature and an error convention; None for
 #: objects with a single function.
 instance: Callable[[object, Signature, str], Function | None] = _asking("instance")
-#: The signatures that an object has entries for or was compiled for.
+#: The signatures of an object's entries, or those that it was compiled for.
 signatures: Callable[[object], list[Signature] | None] = _asking("signatures")
 #: The number of arguments of a function that compiles on demand, -1 if the number varies; None for
 #: objects that do not compile.
 count: Callable[[object], int | None] = _asking("count")
-#: The signature that a function that compiles on demand has in a call with these arguments; None if
-#: unknown. TypeError if compilation for the arguments fails.
+#: For a function that compiles on demand: the signature for a call with these arguments; None if
+#: unknown. Raises TypeError if compilation fails.
 called: Callable[[object, tuple[object, ...]], Signature | None] = _asking("called")
 #: The parameters of a function that compiles on demand; None for other objects.
 parameters: Callable[[object], inspect.Signature | None] = _asking("parameters")
 #: For a function that compiles on demand: all arguments of a call by position, from the positional
-#: values and a dict of the keyword arguments. TypeError if the function does not accept them.
+#: values and a dict of the keyword arguments. Raises TypeError if the function rejects them.
 by_position: Callable[..., tuple[object, ...] | None] = _asking("by_position")
 #: The data pointer inside an object.
 pointer: Callable[[object], Pointer | None] = _asking("pointer")
@@ -453,8 +455,8 @@ pointer: Callable[[object], Pointer | None] = _asking("pointer")
 array: Callable[[object], object | None] = _asking("array")
 #: The struct that an object holds by value.
 struct: Callable[[object], Struct | None] = _asking("struct")
-#: The type of an object's memory; None if only the object's buffer describes the memory.
-#: SignatureError if no signature describes it.
+#: The type of an object's memory; None if only the object's buffer describes the memory. Raises
+#: SignatureError if no signature describes the type.
 layout: Callable[[object], CType | None] = _asking("layout")
 
 
@@ -464,7 +466,7 @@ def loops(obj: object) -> bool:
 
 
 def is_python_function(obj: object) -> TypeGuard[Callable[..., object]]:
-    """Return whether `obj` is callable in Python, and neither holds nor compiles to C functions."""
+    """Return whether `obj` is a callable that neither contains nor compiles C functions."""
     if type(obj) in _PYTHON_FUNCTIONS:
         return True
     if not callable(obj) or native(obj) is not None or function(obj) is not None:

@@ -1,8 +1,8 @@
 """Fortran's calling convention: hidden lengths of text arguments, and symbol names.
 
 Fortran compilers pass the length of each ``character`` argument by value as `size_t`, after all
-other arguments and in the same order. Calls from Python do not pass these lengths, but calls from C
-do. `lengths` finds them in a signature.
+other arguments and in the same order. Python code does not pass these lengths, but C code must.
+`lengths` finds them in a signature.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _is_text(arg: CType) -> bool:
 
 
 def lengths(signature: Signature) -> tuple[int, ...]:
-    """Return the indices of the text arguments if their lengths are the last arguments, or ().
+    """Return the indices of text arguments if their lengths are the last arguments, else ().
 
     Examples
     --------

@@ -2,14 +2,13 @@
 
 If a function with such an option returns a pointer, the core wraps the pointer in an ``ffi.gc()``
 object (csrc/values/destructor.h). With `free=`, the named function runs when the object is
-deallocated, or at ``ffi.release(object)``. After Python calls a freeing or closing function with
-the object, all functions refuse the object, unless that call raised an exception. The pointer is
-freed once, even if several threads try.
+deallocated, or at ``ffi.release(object)``. If Python calls a freeing or closing function with the
+object, all functions refuse the object afterwards. If that call raises, the object stays valid. The
+pointer is freed once, even if several threads try.
 
 If a call or its check raises, the attribute `out` of the exception holds the pointers that C
 returned or stored in out-parameters. These pointers are freed with the exception. With `close=`,
-they are closed by the first named function that takes no further argument, since no other code can
-close them.
+the first named function that takes only a pointer closes them, since no other code can.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def check_open(handle: object, who: str) -> None:
 def handle(obj: object) -> FFIData:
     """Return the address of a Python object as a ``void *``: user data for C code.
 
-    The handle keeps the object alive. With ``keep=``, handles are kept alive as long as the
+    The handle keeps the object alive. With ``keep=``, a handle lives as long as the
     function that is passed in the same call. To get the object in a callback, declare the parameter
     as ``PyObject *``: C then **must pass such an address**, or the process crashes.
 
@@ -76,16 +75,18 @@ def is_cdata(value: object) -> bool:
 
 
 class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
-    """The check of a function that frees or closes an argument, or whose results must be freed or
-    closed.
+    """The check of functions that `free=` or `close=` affects.
+
+    The result of such a function must be freed or closed, or the function frees or closes an
+    argument.
 
     Attributes
     ----------
     then : callable or None
         Another check, called with the results.
     owns : tuple or None
-        Four items. The destructor's name and the destructor; the latter is None if the object must
-        not call it. Then the name and the function that free or close pointers if the call raises.
+        Four items: the name of the destructor; the destructor, or None if the object must not call
+        it; and the name and the function that free or close pointers if the call raises.
     ends : str or None
         The name of the function, if it frees or closes argument `index`.
     """
@@ -99,10 +100,10 @@ class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
     def __call__(
         self, result: object, function: Callable[..., object], values: tuple[object, ...]
     ) -> object:
-        """Apply `then` alone; in calls, the core does the rest."""
+        """Call only `then`; in calls, the core frees and closes pointers."""
         return result if self.then is None else self.then(result, function, values)
 
 
 def parts(check: Check | None) -> tuple[Check | None, object, str | None, int]:
-    """Return the check, the destructor of results, and the name and argument of a destructor."""
+    """Return the fields of a `Handled`; for another check, that check and empty fields."""
     return check if isinstance(check, Handled) else (check, None, None, -1)

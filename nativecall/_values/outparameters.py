@@ -114,8 +114,8 @@ def resolved(
 ) -> tuple[Out, ...]:
     """Return the out-parameters of a function, in the order of its arguments.
 
-    Calls from Python do not pass the last `hidden` arguments. With `by_reference`, Python passes
-    numbers where C takes pointers to numbers.
+    Python does not pass the last `hidden` arguments. With `by_reference`, Python passes numbers
+    where C takes pointers to numbers.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def _out(signature: Signature, count: int, which: str | int, how: str | int | No
     if how is None or how == "inout":
         given = how is not None
         if not isinstance(declared, str):
-            # Libraries declare an array of one item to pass a struct by reference.
+            # An array of one item is a single value: it passes a struct by reference.
             return Out(index, given, declared if declared and declared > 1 else None)
         if declared not in signature.names[:count]:
             raise ValueError(
@@ -212,7 +212,7 @@ def place(names: Sequence[str | None], which: str | int) -> int | None:
         return index if 0 <= index < len(names) else None
     if which in names:
         return names.index(which)
-    # Headers of the C library use reserved names, such as __s.
+    # Ignore underscores: headers of the C library use reserved names, such as __s.
     bare = [None if name is None else name.strip("_") for name in names]
     return bare.index(which.strip("_")) if which.strip("_") in bare else None
 
@@ -277,7 +277,7 @@ def is_array(signature: Signature, out: Out) -> bool:
 
 
 def _record(ctype: CType) -> Record | None:
-    """Return the struct or union behind a pointer if only cffi knows its members."""
+    """Return the struct or union behind a pointer if only cffi can access its members."""
     if not isinstance(ctype, Handle) or ctype.opaque or ctype.owner is None:
         return None
     pointer = ctype.owner.pointer(ctype.name)

@@ -1,7 +1,7 @@
 """Error messages for buffers that a pointer argument refuses.
 
-The core decides what to refuse (csrc/values/exporters.c), and calls this module to raise the
-exception.
+The core decides which buffers to refuse (csrc/values/exporters.c), and calls this module to raise
+the exception.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def refuse(
 def _check_rows(cif: CallInterface, index: int, view: memoryview, who: str) -> None:
     """Raise ValueError unless the rows of a buffer match the arrays that a pointer points to.
 
-    Either the lengths of all dimensions except the first agree, or the last dimensions together
-    have the length of a one-dimensional array.
+    Rows match if all lengths except the first agree. One-dimensional arrays also match if the
+    product of the buffer's last lengths is the array's length.
     """
     array: Foreign = cif.types[index]
     lengths, shape = array.pointee.shape, view.shape or ()
@@ -113,7 +113,7 @@ def _refuse_memory(cif: CallInterface, view: memoryview, found: str, who: str) -
 
 
 def _dtype_hint(letter: str, array: Foreign) -> str:
-    """Return the end of a message about elements: the dtype of an array, and perhaps ``astype``."""
+    """Return the end of a message: the array's dtype, and ``astype`` unless that narrows it."""
     wanted = _DTYPES.get(letter)
     if wanted is None or not hasattr(array, "astype"):
         return ""

@@ -104,7 +104,7 @@ def replace(
     policies: Policies,
     spelled: str = "",
 ) -> None:
-    """Store in scratch memory, then copy, so that a value that does not fit changes nothing."""
+    """Store in scratch memory, then copy, so that a failed conversion changes nothing."""
     _, place = _scratch(ctype)
     start = int(_lib.ffi.cast("uintptr_t", place))
     store_whole(ctype, value, start, who, keep, False, policies, spelled)
@@ -184,14 +184,14 @@ def _spelled(struct: Struct, name: str) -> str:
 
 
 def _is_given(struct: Struct, name: str, given: Mapping[str, object]) -> bool:
-    """Return whether a mapping has a field; for an anonymous struct, any of the fields inside."""
+    """Return whether a mapping contains a field, or any field of an anonymous struct."""
     field = struct.members[name]
     if name in given or field.name is not None or not isinstance(field.type, Struct):
         return name in given
     return not field.type.places.keys().isdisjoint(given)
 
 
-# A bit-field is read and written with the bytes that hold it; their other bits do not change.
+# Reads and writes of a bit-field access whole bytes, but do not change their other bits.
 
 _changing = allocate_lock()  # held during read-modify-write on the memory or state of a Record
 
@@ -233,8 +233,8 @@ def copy_same_bytes(
 ) -> bool:
     """Copy a struct from a foreign object or a NumPy record; return False for other values.
 
-    Append the objects behind the struct's pointers to `keep`, since code may assign to `value`
-    later.
+    Append the objects behind the struct's pointers to `keep`, since later assignments to `value`
+    could free them.
     """
     if isinstance(value, (tuple, list, dict, bytes, bytearray, str)):
         return False
@@ -332,7 +332,7 @@ def store_items(
     if isinstance(value, (bytes, bytearray)) and item.text in ("b", "B"):
         if len(value) > count:
             raise ValueError(f"{who} must have at most {count} bytes (got {len(value)})")
-        text = bytes(value).ljust(count, b"\0")  # as C initialises an array with a string literal
+        text = bytes(value).ljust(count, b"\0")  # as C pads a string literal
         _lib.ffi.memmove(_lib.ffi.cast("char *", address), text, count)
         return
     # Check the length before storing anything.
@@ -460,7 +460,7 @@ def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
 
 
 def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
-    """Return the bytes that C gets if there is no result: NaN, `integer` or zeros, by type."""
+    """Return the bytes that C gets without a result: NaN, `integer` or zeros, by type."""
     if ctype.kind in ("bool", "int"):
         return integer.to_bytes(ctype.size, sys.byteorder, signed=integer < 0)
     if ctype.kind not in ("float", "complex"):
@@ -522,16 +522,16 @@ class Record(_ext.RecordBase):
     Calls return structs as Records, and C passes structs to Python functions as Records. You can
     pass a Record for its struct or for a pointer to it. Read and assign fields by name or by index;
     values are checked like arguments. A nested struct or array is a view: it shares the memory and
-    keeps the Record alive, so ``r.inner.x = 1`` changes ``r``. `copy.copy` of a view is
-    independent. An array of `char` is text: `bytes` up to the first null character, or `str` with
-    ``encoding=``.
+    keeps the Record alive, so ``r.inner.x = 1`` changes ``r``. `copy.copy` of a view returns
+    an independent Record. An array of `char` is text: `bytes` up to the first null character, or
+    `str` with ``encoding=``.
 
     If a field has the name of an attribute of Record, such as ``_fields`` or ``__len__``, access
     the field by its index.
 
     A Record equals a Record with the same names and values, and a tuple or list of the same values.
-    You can copy it, and pickle it unless it contains pointers. It exports a buffer (PEP 3118),
-    which NumPy reads as a structured array without dimensions.
+    You can copy a Record. Unless it contains pointers, you can also pickle it. It exports a buffer
+    (PEP 3118), which NumPy reads as a structured array without dimensions.
 
     Examples
     --------
@@ -651,7 +651,7 @@ class Record(_ext.RecordBase):
     def _assign(
         self, index: int, ctype: CType | Field, who: str, address: int, value: object
     ) -> None:
-        """Store a value that is no plain number; a failure changes nothing. Called by the core."""
+        """Store a value that is not a plain number; a failure changes nothing. For the core."""
         about = self._layout.about
         if isinstance(ctype, Field):
             _store_bits(ctype, value, address, who)
@@ -749,10 +749,10 @@ def _record_again(
 def out_array(
     ctype: CType, policies: Policies
 ) -> tuple[Callable[..., object], object, str, tuple[int, ...]]:
-    """Return a function that creates arrays for an out-parameter, and what the core passes to it.
+    """Return what the core needs to create arrays for an out-parameter.
 
-    The function takes a shape, a dtype and a memory layout. After it, the tuple holds the dtype,
-    the layout, and the shape of one item of the C type (empty for a scalar).
+    That is a function of a shape, a dtype and a memory layout; the dtype; the layout; and the shape
+    of one item of the C type (empty for a scalar).
     """
     from .dtypes import dtype_of, zeros
 

@@ -1,6 +1,6 @@
 """`string`: read the NUL-terminated text at a pointer.
 
-The core converts results and arguments that C declares as text (csrc/values/text.c). This function
+The core converts results and arguments that C declares as text (csrc/values/text.c). `string`
 is for other pointers: ``char *``, ``unsigned char *``, elements of arrays, arguments of callbacks.
 """
 
@@ -18,7 +18,7 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
-# For other encodings, bytes.decode() gives the codec a view of the bytes, which it may keep.
+# For other encodings, bytes.decode() passes the codec a view of the bytes, which it may keep.
 _WITHOUT_CODEC = ("utf-8", "ascii", "latin-1")
 _typeof, _string_at = _lib.ffi.typeof, _ext.string_at
 # The types that the core reads itself: cffi type to pointer type and character size. cffi has one
@@ -40,10 +40,10 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     ----------
     pointer : cffi or ctypes pointer or array, buffer of bytes, str, or None
         A pointer to characters, wide characters or bytes. **You must make sure that it is valid**:
-        memory that was freed or is not NUL-terminated can crash the process, or yields what lies
-        behind it. Arrays and buffers end the text themselves.
+        freed memory, or text that is not NUL-terminated, can crash the process or return unrelated
+        bytes. In an array or buffer, text also ends at the last item.
     encoding : str, optional
-        Decodes the bytes to a `str`. Wide characters need none.
+        Decodes the bytes to a `str`. Wide characters need no encoding.
 
     Returns
     -------

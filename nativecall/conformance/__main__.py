@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Verdicts = dict[str, tuple[str, str]]
 
-# The parent process reports Ctrl-C.
+# Only the parent process reports Ctrl-C.
 _QUIET = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
 _CHILD = (
     _QUIET + _apart.LOAD + "from nativecall_conformance import _child\n_child.main(*sys.argv[2:])\n"
@@ -33,7 +33,7 @@ _SIGNS = {"kept": "✓", "broken": "✗", "absent": "·"}
 _STYLES = {"kept": "good", "broken": "bad", "absent": "dim"}
 
 
-#: Each role: the user's argument, and the function that checks it.
+#: The metavariable and the help text of each role's option.
 _ROLES = {
     "provider": ("MODULE:OBJECT", "check what an object, or an extensible type, offers"),
     "consumer": (
@@ -63,12 +63,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _status_of(command: Sequence[str]) -> int:
     """Run a process; return its exit status."""
-    # The module's output is not part of the report.
+    # The module's output goes to stderr, since it is not part of the report.
     return subprocess.run(command, stdout=2, timeout=_apart.LIMIT, check=False).returncode
 
 
 def _run(role: str, place: str, tier2: bool, skip: Collection[str]) -> Verdicts:
-    """Return the verdict on each rule; a crash during a rule violates it."""
+    """Return the verdict on each rule; a crash counts as a violation of the current rule."""
     found: Verdicts = {}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"

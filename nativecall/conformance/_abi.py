@@ -1,15 +1,15 @@
-"""Read and build the specification's structs, functions and words for the kit.
+"""Read and build the structs and tables of the ABI specification (docs/abi), for the kit.
 
-A module under test is judged by independent code. Structs, hashes, canonical texts, packed words
-and registry look-ups come from nativecall's core, through cffi (csrc/core/core.cdef.txt).
+The kit does not rely on the module under test. Structs, hashes, canonical texts, packed words and
+registry look-ups come from nativecall's core, through cffi (csrc/core/core.cdef.txt).
 tests/core compares the core with readers that were written from docs/abi alone. Those readers, not
 the kit, are the oracle for nativecall's own runtime and callables.
 
-The core trusts memory and builds only valid structures. This module builds structures
-that the core cannot be asked for, as docs/abi describes them: a slot-table cell that a hint hides,
-a table without an end, an entry of a later ABI.
+The core trusts the memory that it reads, and builds only valid structures. So this module itself
+handles these cases, as docs/abi describes them: a slot-table cell that a hint hides, a table
+without an end, an entry of a later ABI.
 
-`_apart` loads the core without the package, because the package would bring a runtime.
+`_apart` loads the core without the package, because the package would create a runtime.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ OB_TYPE = object.__basicsize__ - WORD
 
 
 def fits(text: str, flags: int) -> bool:
-    """Return whether a signature allows the error convention in flags."""
+    """Return whether the error convention in `flags` fits a signature."""
     given = text.encode("latin-1")
     return bool(lib.nc_convention_fits(given, len(given), flags))
 
 
 def at(kind: str, address: int) -> Foreign:
-    """Return a pointer to one of the structs."""
+    """Return a pointer to the struct `kind` at an address."""
     return ffi.cast(f"{kind} *", address)
 
 
@@ -177,13 +177,13 @@ _MADE: list[Foreign] = []  # memory of tables, never freed
 
 
 def kept(made: Foreign) -> Foreign:
-    """Keep memory alive for ever, and return it."""
+    """Keep memory alive forever, and return it."""
     _MADE.append(made)
     return made
 
 
 def fill(made: Foreign, text: str, flags: int, function: int, *, interned: bool = True) -> None:
-    """Fill in an entry, with an interned signature or not."""
+    """Fill in an entry, and intern its signature if `interned`."""
     given = text.encode()
     own = intern(given) if interned else kept(ffi.new("char[]", given))
     made.signature, made.flags = ffi.cast("char *", own), flags
@@ -216,7 +216,7 @@ def canonical(signature: str) -> str:
 
 
 def pack(signature: str, flags: int) -> list[int]:
-    """Return the words of a canonical signature, without flags that readers ignore."""
+    """Return the packed words of a canonical signature, without flags that readers ignore."""
     check(canonical(signature) == signature, f"{signature!r} has no packed form")
     given, count = signature.encode(), ffi.new("size_t *")
     words = ffi.new("uint64_t[]", lib.NC_PACKED_MAX_WORDS)
@@ -225,7 +225,7 @@ def pack(signature: str, flags: int) -> list[int]:
 
 
 def unpacked(words: list[int]) -> str:
-    """Return the signature and the flags of packed words."""
+    """Return packed words as text for messages, with their signature and flags if valid."""
     out, size, flags = ffi.new("char[]", 4097), ffi.new("size_t *"), ffi.new("uintptr_t *")
     shown = " ".join([f"{word:#018x}" for word in words])
     status = lib.nc_signature_unpack(words, len(words), out, len(out), size, flags)

@@ -1,4 +1,4 @@
-"""Child processes of the kit: what they load, their time limits, and their reports."""
+"""Start the child processes of the kit, with a time limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-#: Run with `python -c`, this loads the core and the kit without the package (see __init__.py).
+#: Code for `python -c` that loads the core and the kit without the package (see __init__.py).
 LOAD = """
 import importlib.util as util, sys
 core, *folders = sys.argv[1].split("\\n")
@@ -24,7 +24,7 @@ for name, file, inside in needed:
 def _folders() -> str:
     """Return the core's file, the kit's directory and its C providers' directory, one per line.
 
-    In an editable installation, the two directories differ.
+    In an editable installation, these two directories differ.
     """
     names = "nativecall._core", f"{__package__}._providers"
     found = [importlib.util.find_spec(name) for name in names]

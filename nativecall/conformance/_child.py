@@ -1,4 +1,4 @@
-"""Code of the child process: load the module under test, check rules, and write the report."""
+"""Run in the child process: load the module under test, check rules, and write the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for consumers: compare what a consumer finds in providers with the specification.
+"""The rules for consumers: check that they find the entries that the specification requires.
 
 A consumer is a Python function `find(obj, signature, refuse)`: see docs/conformance.md.
 """
@@ -52,13 +52,13 @@ table_rule = rules_of("consumer", _reading)
 
 
 class Consumer:
-    """The function under test, where to import it from, and the types of objects it is given."""
+    """The function under test, its import path, and the types of the test objects."""
 
     def __init__(self, find: Find, place: str, *, only_tier2: bool = False) -> None:
         self.find = find
         self.place = place
         self.only_tier2 = only_tier2
-        self.mute = False  # whether each call raises or returns no address
+        self.mute = False  # whether every call fails; set by the rule `answers`
 
     @cached_property
     def types(self) -> _hostile.Types:
@@ -66,7 +66,7 @@ class Consumer:
         return _hostile.Types()
 
     def found(self, obj: object, signature: str, refuse: int = 0) -> int:
-        """Return the address that the consumer finds; 0 for nothing."""
+        """Return the address that the consumer finds; 0 if it finds nothing."""
         answer = self.find(obj, signature, refuse)
         if answer is None:
             return 0
@@ -79,7 +79,7 @@ class Consumer:
     def finds(
         self, what: str, obj: object, signature: str, wanted: int | None, refuse: int = 0
     ) -> None:
-        """Raise `Broken` unless the consumer finds the function `wanted`, or nothing for None."""
+        """Raise `Broken` unless the consumer finds `wanted`, or nothing if `wanted` is None."""
         about(f"in {what}, at {signature!r}")
         found = self.found(obj, signature, refuse)
         if found != (wanted or 0):
@@ -244,7 +244,10 @@ def late_runtime(it: Consumer) -> None:
 
 
 def main(place: str) -> None:
-    """Run by `late_runtime` in a new process without nativecall; print a line of JSON."""
+    """Check a consumer before and after a runtime exists; print a line of JSON.
+
+    `late_runtime` runs this in a new process without nativecall.
+    """
     sys.path.insert(0, os.getcwd())
     asked: list[str] = []
     watch: Foreign = SimpleNamespace(find_spec=lambda name, *rest: asked.append(name))
@@ -415,7 +418,7 @@ def api_behind(it: Consumer) -> None:
 
 @tier2_rule("a built-in view counts as the object that has it")
 def api_view(it: Consumer) -> None:
-    _reading(it)  # the limited API does not expose what a built-in is bound to
+    _reading(it)  # the limited API does not expose the self of a built-in
     view = _providers.view(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     what = "a view of an object with '__nativecall_api__'"
     it.finds(what, view, "d:d", F[0])

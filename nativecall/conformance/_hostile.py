@@ -1,4 +1,4 @@
-"""Build providers of every kind, to test consumers with."""
+"""Build test providers, valid and invalid, for the rules of consumers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Addresses of different C functions.
 FUNCTIONS: tuple[int, ...] = _providers.functions
-#: Offsets of the four words of each object. The third is for tier 2.
+#: Offsets of the four words of each object: `_CALLS`, `_PACKED`, `_API` and a spare one.
 WORDS = [_providers.words + n * _abi.WORD for n in range(4)]
 _CALLS, _PACKED, _API = 0, 1, 2
 
@@ -70,7 +70,7 @@ class Types:
 
 
 def set_word(made: object, word: int, memory: Foreign) -> None:
-    """Make a word of an object point to memory."""
+    """Store a pointer to `memory` in a word of an object."""
     ffi.cast("uintptr_t *", id(made) + WORDS[word])[0] = _abi.number(memory)
 
 
@@ -114,7 +114,7 @@ def tier2(base: type, capsule: object, entries: Entries, **namespace: object) ->
 
 
 def offer(made: Foreign, entries: Entries, *, interned: bool = False) -> Foreign:
-    """Offer entries through tier 2, which also finds signatures that are not interned."""
+    """Offer entries through tier 2, which accepts signatures that are not interned."""
     memory = _abi.kept(ffi.new("PyNativeCallableEntry[]", len(entries) + 1))
     for position, entry in enumerate(entries):
         _abi.fill(memory[position], *entry, interned=interned)

@@ -30,7 +30,7 @@ class Provider:
     object : object
         The object that offers the entries or slots. For a built-in view, the viewed object.
     kind : type
-        The type whose slots are checked. If the object is an extensible type, the object itself.
+        The type whose slots are checked. If the given object is an extensible type, that type.
     """
 
     def __init__(self, given: Foreign) -> None:
@@ -63,7 +63,7 @@ class Provider:
         return self.listed()
 
     def api(self) -> Foreign:
-        """Return the struct of `__nativecall_api__`, if it can be queried."""
+        """Return the struct of `__nativecall_api__`; raise Absent if it is missing or invalid."""
         about("where 'find' is called without the GIL")
         try:
             return self.interface()
@@ -71,7 +71,7 @@ class Provider:
             raise Absent("it cannot be queried: see the rule 'api-struct'") from None
 
     def interface(self) -> Foreign:
-        """Return the struct of `__nativecall_api__`."""
+        """Return the struct of `__nativecall_api__`; raise Broken if it is invalid."""
         if isinstance(self.object, type) and _api_capsule(self.object) is not None:
             raise Absent(_BY_AN_OBJECT)
         capsule = _api_capsule(type(self.object))
@@ -316,7 +316,7 @@ def subclass_objects(it: Provider) -> None:
         raise Absent("the type's metatype is not the runtime's")
     try:
         made: type = type(it.kind)("Subclass", (it.kind,), {"__slots__": ()})
-        kept = [made] * 1000  # an excess decref must not free the object
+        kept = [made] * 1000  # an excess decref must not free the class
         made()
     except Exception as error:
         raise Absent(f"no subclass can be made, and called without arguments: {error}") from None

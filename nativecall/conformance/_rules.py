@@ -1,7 +1,7 @@
-"""Define the conformance rules of each role, and run them.
+"""Register and run the conformance rules of each role.
 
-A rule is a function that gets the thing under test. It returns if the thing conforms. Otherwise it
-raises `Broken`, with the finding. It raises `Absent` if the rule does not apply to the thing.
+A rule is a function of the thing under test. If the thing conforms, the rule returns; otherwise it
+raises `Broken` with the finding. If the rule does not apply to the thing, it raises `Absent`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import TextIO, TypeVar
 
-    #: An object under test, or memory seen through cffi: the rules check which attributes it has.
+    #: An object under test, or memory read through cffi; its attributes are not known statically.
     from .._ext import Foreign
 
     Check = TypeVar("Check", bound=Callable[[Foreign], object])
@@ -54,7 +54,7 @@ def rules_of(
 ) -> Callable[..., Callable[[Check], Check]]:
     """Return the decorator for the rules of a role: `@rule("document, heading", says)`.
 
-    A rule is named after its function. The function gets the thing under test or, with `part`, the
+    A rule is named after its function. The function takes the thing under test or, with `part`, the
     result of `part(thing)`.
     """
 
@@ -110,8 +110,8 @@ def _shown(value: object) -> str:
 def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO) -> None:
     """Check the rules of a role, except those in `skip`, which already have a verdict.
 
-    The report has a line of JSON before and after each rule, so that `__main__` can read it even
-    after a crash.
+    This writes a line of JSON to the report before and after each rule, so that `__main__` can
+    identify a rule that crashed.
     """
     global _report, _rule
     _report = report

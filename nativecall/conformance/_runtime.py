@@ -1,7 +1,7 @@
-"""The rules of a runtime.
+"""The rules for runtimes: check the metaclass and the registry that a module creates.
 
-The module under test is imported first and creates the metaclass and the registry. nativecall's
-core is imported second and must use both.
+The module under test is imported first, and creates both. nativecall is imported second, and its
+core must use both.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def names(it: Runtime) -> None:
 
 
 def _there(it: Runtime) -> None:
-    """Raise Absent if the module created nothing."""
+    """Raise Absent if the module created no runtime."""
     if it.module is None:
         raise Absent("the module brings no runtime: see the rule 'names'")
 
@@ -315,7 +315,7 @@ def newcomer(it: Runtime) -> None:
 
 
 def main(name: str) -> None:
-    """Print whether a module leaves nativecall's runtime in place; runs in a new process."""
+    """Print whether a module leaves nativecall's runtime in place. Run in a new process."""
     import nativecall  # noqa: F401  # its runtime
 
     sys.path.insert(0, os.getcwd())
