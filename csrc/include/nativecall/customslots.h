@@ -6,11 +6,12 @@
  *     PyCustomSlots_Table(obj)                     the rows, in the provider's order
  *     PyCustomSlots_Find(obj, id, expected_pos)    the row with that key, or NULL
  *     PyCustomSlots_FindKey(obj, key)              the same for an interned string
- *     PyCustomSlots_FindOnObject(obj, id, pos)     the same, the object's own row first
+ *     PyCustomSlots_FindOnObject(obj, id, pos)     the object's own row, otherwise the type's
  *     PyCustomSlots_Flags(obj, id, pos)            the word of flags in that row, or 0
  *
  * All functions except Import can be called without the GIL. Hold a reference to the object or to
- * its type. A row stays valid as long as the type. Until Import succeeds, no object has slots. */
+ * its type. A row stays valid as long as the type. Until Import succeeds, all functions act as if
+ * no type had slots. */
 #ifndef NATIVECALL_CUSTOMSLOTS_H
 #define NATIVECALL_CUSTOMSLOTS_H
 
@@ -37,8 +38,8 @@ NC_STATIC_INLINE int nc_type_has_metatype(PyTypeObject *type, PyTypeObject *meta
     return NC_LIKELY(found == meta) || nc_metatype_derives(found, meta);
 }
 
-/* Return 1 or 0. The metaclass itself is the fast case; derived metaclasses are found along
- * tp_base. */
+/* Return whether obj's type can have slots: its metaclass is the runtime's (the fast case), or
+ * derives from it along tp_base. */
 NC_STATIC_INLINE int PyCustomSlots_Check(PyObject *obj)
 {
     return nc_type_has_metatype(Py_TYPE(obj), nc_metatype);
@@ -55,8 +56,8 @@ NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
         &((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots);
 }
 
-/* Return where obj stores the pointer to its own slot table, or NULL if its type has no such
- * slot. */
+/* Return where obj stores the pointer to its own slot table, or NULL if its type has no slot for
+ * that pointer. */
 NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);
@@ -81,9 +82,9 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Table(PyObject *obj)
     return table != NULL ? nc_slottable_rows(table) : NULL;
 }
 
-/* Return the row with the key `id`, or NULL. Types should put the row at expected_pos (pass 0 if no
- * position is defined). The key there is compared first. If that key differs, one perfect-hash
- * probe decides. */
+/* Return the row with the key `id`, or NULL. `expected_pos` is the position where types should put
+ * the row; pass 0 if none is defined. The key at that position is compared first. If it differs,
+ * one probe of a perfect hash finds the row. */
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t id,
                                                         Py_ssize_t expected_pos)
 {
@@ -113,7 +114,7 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindOnObject(PyObject *obj, u
     return slot != NULL ? slot : PyCustomSlots_Find(obj, id, expected_pos);
 }
 
-/* Return the flags word for a key, of the object itself or of its type, or 0. */
+/* Return the word of flags in the row that PyCustomSlots_FindOnObject finds, or 0 without a row. */
 NC_STATIC_INLINE uintptr_t PyCustomSlots_Flags(PyObject *obj, uintptr_t id, Py_ssize_t expected_pos)
 {
     const PyCustomSlot *slot = PyCustomSlots_FindOnObject(obj, id, expected_pos);

@@ -1,9 +1,8 @@
-/* nativecall/detail/compat.h: differences between CPython versions.
+/* nativecall/detail/compat.h: hides differences between CPython versions.
  *
- * Guarantees: no other C file tests CPython's version, except csrc/platform/compat.h. Each
- *             function behaves like the newest CPython function of the same name (without PyErr_
- *             and similar prefixes). The function's comment names the version that introduced the
- *             CPython function. Supports 3.11 and later.
+ * Guarantees: only this file and csrc/platform/compat.h test CPython's version. If a function's
+ *             comment names a CPython function and the version that introduced it, both behave
+ *             alike. Supports 3.11 and later.
  * GIL:        required, unless documented otherwise. */
 #ifndef NATIVECALL_COMPAT_H
 #define NATIVECALL_COMPAT_H
@@ -42,7 +41,7 @@ NC_STATIC_INLINE PyObject *nc_exception_take(void)
 #endif
 }
 
-/* PyErr_SetRaisedException, 3.12. Allocates nothing. NULL: no exception. */
+/* PyErr_SetRaisedException, 3.12. Allocates nothing. NULL clears the exception. */
 NC_STATIC_INLINE void nc_exception_put(PyObject *exception)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -124,8 +123,9 @@ NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
 #endif
 }
 
-/* Return a value of a dict, a new reference. Return NULL without an exception if the key is
- * missing, or NULL with an exception. PyDict_GetItemString would ignore MemoryError. */
+/* Return the value of a key in a dict, a new reference. Return NULL without an exception if the key
+ * is missing, and NULL with an exception on failure. PyDict_GetItemString would ignore
+ * MemoryError. */
 NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
 {
     PyObject *key = PyUnicode_FromString(name);

@@ -1,6 +1,6 @@
-/* nativecall/detail/objectbody.h: the native class that a class body describes. The description
- * waits in a capsule in the namespace until CPython has computed the MRO. Then the class is built
- * along that MRO. All functions need the GIL. */
+/* nativecall/detail/objectbody.h: builds the native class that a Python class body describes. A
+ * capsule in the namespace holds the description until CPython has computed the MRO. Then the class
+ * is built along that MRO. All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTBODY_H
 #define NATIVECALL_OBJECTBODY_H
 
@@ -52,8 +52,9 @@ NC_STATIC int nc_class_check_bases(PyObject *name, PyObject *bases)
     return native ? 0 : -1;
 }
 
-/* Store a new capsule in the namespace of a class, and return a new reference to it. Its class is
- * copied from the capsule in the namespace, or from the description that the package returns. */
+/* Store a new capsule in the namespace of a class, and return a new reference to it. The new
+ * capsule holds a copy of the class in the namespace's capsule, or else in the capsule that the
+ * package returns. Without either, it holds a class without members. */
 NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObject *space)
 {
     PyObject *given =
@@ -85,7 +86,7 @@ NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObjec
     return capsule;
 }
 
-/* Build the class that waits in the namespace of a type. `order` is the MRO that CPython has
+/* Build the class whose capsule is in the namespace of a type. `order` is the MRO that CPython has
  * computed, a list. Return 0, or -1 with an exception. */
 NC_STATIC int nc_class_make_along(PyTypeObject *type, PyObject *order)
 {

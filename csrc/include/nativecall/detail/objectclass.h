@@ -14,13 +14,14 @@
  *             So one lookup both checks for a base and casts to that base. A method is the same
  *             through every base, because a cast never changes the object's address.
  * Invariants: a class keeps the offsets of its first base's fields. It places the fields of its
- *             other bases and its own fields below. So only the fields of other bases may move. The
- *             fields of each class of the MRO exist once, even if several paths lead to the class.
- *             Across the classes of an MRO, a name denotes one method with one signature, or one
- *             field.
+ *             other bases, and its own fields, at lower addresses. So only the fields of other
+ *             bases may move. The fields of each class of the MRO exist once, even if several paths
+ *             lead to the class. Across the classes of an MRO, a name denotes one method with one
+ *             signature, or one field.
  * Threads:    functions that build or clear a class access only their arguments. A built class is
  *             read-only, except for `lasting`, which needs the GIL.
- * Errors:     NC_E_*, with an NcClassProblem that names both sides; the class is then unchanged.
+ * Errors:     NC_E_*, with an NcClassProblem that describes the error; the class can then be built
+ *             again.
  * Ownership:  names, fields, methods and bases are borrowed and must outlive the class.
  *             nc_class_copy returns a class that owns copies. nc_class_clear frees the memory
  *             allocated by nc_class_make. */
@@ -39,7 +40,7 @@ NC_C_BEGIN
 /* The head of an object. The memory before an object holds, in this order: the fields of its
  * classes, this head, and four words for CPython. */
 typedef struct {
-    size_t count;              /* atomic: native references; ALIVE counts as one */
+    size_t count;              /* atomic: native references; NC_OBJECT_ALIVE counts as one */
     const struct NcClass *cls; /* never changes */
     uintptr_t state;           /* NC_OBJECT_*; access with the GIL, or after the last release */
 } NcObjectHead;
@@ -49,7 +50,7 @@ typedef struct {
  * class statement adds a __dict__ or weak references. */
 #define NC_OBJECT_PYTHON_WORDS (4 * sizeof(void *))
 #define NC_OBJECT_HEAD (NC_OBJECT_PYTHON_WORDS + sizeof(NcObjectHead))
-#define NC_OBJECT_ALIGN ((size_t)16) /* malloc's; no field may need more */
+#define NC_OBJECT_ALIGN ((size_t)16) /* malloc's alignment; no field may need more */
 
 enum {
     NC_CLASS_PLAIN = 1,    /* destruction only frees memory */
@@ -60,8 +61,8 @@ enum {
     NC_CLASS_FAILED = 32   /* creating its Python class failed; cannot be instantiated */
 };
 
-/* A new object zeroes up to this many bytes of fields without a loop; at most the size of the
- * head. */
+/* In a new object, up to this many bytes of fields are zeroed without a loop. Must be at most
+ * NC_OBJECT_HEAD, because these bytes may overlap the head. */
 #define NC_CLASS_FEW (4 * sizeof(void *))
 
 /* The offset of a class's fields in objects of another class. */
@@ -267,7 +268,7 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
 {
     size_t i, n;
     int status = NC_OK;
-    /* A base's MRO was checked when that base was built. */
+    /* If the first base's MRO is the rest of this MRO, it was checked when that base was built. */
     const size_t count = cls->part_count > 1 && cls->parts[1].cls->part_count == cls->part_count - 1
                              ? 1
                              : cls->part_count;
@@ -284,8 +285,8 @@ NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
     return status;
 }
 
-/* Return the size of a reference field. Return 1 for any other field, since only Python reads
- * it. */
+/* Return the size of a reference field. Return 1 for any other field, because only Python code
+ * knows its size. */
 NC_STATIC size_t nc_field_size(const NcField *field)
 {
     return field->type == NULL ? sizeof(void *) : 1;

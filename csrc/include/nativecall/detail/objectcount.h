@@ -1,13 +1,13 @@
 /* nativecall/detail/objectcount.h: native objects without Python: creation, reference counts,
- * casts, methods, destruction. nativeobject.h argues why this is safe.
+ * casts, methods, destruction. nativeobject.h explains why this is safe.
  *
  * Threads:    call all functions from any thread, without the GIL. The caller must hold a native
  *             reference to the object; for nc_object_new, it must keep the class alive. Synchronise
  *             access to fields yourself.
  * Errors:     NULL if out of memory or if the class is abstract. Nothing else fails.
- * Checked:    if you define NC_OBJECT_CHECKED before the include, use of a destroyed object aborts
- *             the process with the class's name. Destroyed objects are kept for a while to detect
- *             this. */
+ * Checked:    if you define NC_OBJECT_CHECKED before the include, use of a destroyed object prints
+ *             the class's name and aborts the process. Destroyed objects are kept for a while to
+ *             detect this. */
 #ifndef NATIVECALL_OBJECTCOUNT_H
 #define NATIVECALL_OBJECTCOUNT_H
 
@@ -52,8 +52,8 @@ NC_STATIC_INLINE const NcClass *nc_object_class(const NcObject *object)
 #define NC_SWAP_PTR(at, value) _InterlockedExchangePointer((void *volatile *)(at), (value))
 #else
 #define NC_COUNT_UP(at, by) ((void)__atomic_fetch_add((at), (by), __ATOMIC_RELAXED))
-/* Acquire-release, so that all earlier writes, by any thread, precede the destruction.
- * ThreadSanitizer does not support fences. */
+/* Acquire-release, so that all earlier writes, by any thread, precede the destruction. A fence
+ * would also work, but ThreadSanitizer does not support fences. */
 #define NC_COUNT_DOWN(at) __atomic_fetch_sub((at), 1, __ATOMIC_ACQ_REL)
 #define NC_SWAP_PTR(at, value) __atomic_exchange_n((at), (value), __ATOMIC_ACQ_REL)
 #endif
@@ -98,7 +98,7 @@ NC_STATIC_INLINE void nc_object_retain(NcObject *object)
 /* ---- destruction: memory --------------------------------------------------------------------- */
 
 /* Objects that this thread destroys when the running destruction has finished. Without this queue,
- * destructions would nest as deeply as a chain of references is long. */
+ * destroying a long chain of references would nest one call per object. */
 typedef struct {
     int running;
     NcObject *first; /* linked through their counts */
@@ -226,10 +226,10 @@ NC_STATIC_INLINE void nc_object_dispose(NcObject *object)
 }
 
 /* Destroy an object that has destructors or references. Then destroy, one after another, the
- * objects whose last references were released by this. */
+ * objects whose last references this released. */
 NC_NOINLINE void nc_object_end_in_turn(NcObject *object)
 {
-    NcEnding *ending = &nc_ending; /* a function call in shared libraries */
+    NcEnding *ending = &nc_ending; /* looked up once: in shared libraries, this takes a call */
     if (ending->running) {
         nc_object_set_next(object, ending->first);
         ending->first = object;
@@ -342,7 +342,7 @@ NC_STATIC void nc_object_create(NcObject *object, size_t first)
     }
 }
 
-/* nc_object_new, for any class. */
+/* The slow path of nc_object_new, for any class. */
 NC_NOINLINE NcObject *nc_object_new_apart(const NcClass *cls)
 {
     NcObject *object = nc_object_make(cls);
@@ -413,8 +413,8 @@ NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
 }
 
 /* The fields of a class whose bases have no fields. Their offset is constant, so access is a plain
- * load. Use it only for objects of that class, or of a class that has it as its first base, or as
- * the first base of its first base, and so on. */
+ * load. Use the macro only for objects of that class, or of a class derived from it along first
+ * bases. */
 #define NC_FIRST_FIELDS(object, type)                                                              \
     ((type *)(void *)((char *)(object) -                                                           \
                       ((NC_OBJECT_HEAD + sizeof(type) + NC_ALIGNMENT_OF(type) - 1) &               \

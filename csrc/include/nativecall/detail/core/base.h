@@ -1,8 +1,9 @@
 /* nativecall/detail/core/base.h: status codes, atomic operations and scalar codes for detail/core.
  *
  * Idea:       this file and compiler.h contain most of the code that depends on the compiler.
- * Invariants: a function returns NC_OK or one of the negative NC_E_* below. Results go to
- *             trailing out-pointers. Unless documented otherwise, a failure does not write them.
+ * Invariants: a function that can fail returns NC_OK or a negative NC_E_* below. Trailing
+ *             out-parameters receive its results. Unless documented otherwise, a failure does not
+ *             write them.
  * Threads:    each atomic helper accesses one naturally aligned word. It takes `void *` to save
  *             casts, and accesses the word through a may_alias type. The object must have the type
  *             that the helper's name indicates: a pointer, size_t, intptr_t or uintptr_t.
@@ -75,7 +76,7 @@ NC_STATIC_INLINE char nc_scalar_spelt(char code)
 
 /* ---- atomic words ---------------------------------------------------------------------------- */
 
-#if defined(NC_MSVC) /* a volatile access; on ARM with /volatile:ms, as NC_ABI_LOAD */
+#if defined(NC_MSVC) /* a volatile access; on ARM, use /volatile:ms (NC_ABI_LOAD) */
 #define NC_ATOMIC_LOAD(type, at, order) (*(type const volatile *)(at))
 #define NC_ATOMIC_STORE(type, at, value, order) ((void)(*(type volatile *)(at) = (value)))
 #else

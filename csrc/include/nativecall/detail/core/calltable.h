@@ -1,5 +1,5 @@
 /* nativecall/detail/core/calltable.h: an object's table of native entries, which may change while
- * others read it.
+ * other threads read it.
  *
  * Idea:       SEP 201's approach 2. An entry holds an interned signature, flags and a function
  *             pointer. Readers compare signatures by address. They take no lock and need only a
@@ -7,17 +7,17 @@
  *
  * Layout:     the object points to a PyNativeCallableTable: a count, the entries, and one or more
  *             zeroed entries. So a reader may compare `entries[0]` without reading the count, and a
- *             scan stops at the first NULL signature. The pointer is never NULL. Without entries it
- *             points to a shared static table whose one entry never matches. NcCallTable is the
- *             writer's struct and starts with that pointer: embed it in the object, and use its
- *             offset as the slot's objoffset.
+ *             scan stops at the first NULL signature. The pointer is never NULL. Without entries,
+ *             the pointer points to a shared static table whose one entry never matches.
+ *             NcCallTable is the writer's struct and starts with the pointer. Embed an NcCallTable
+ *             in the object, and use its offset as the slot's objoffset.
  *
  *             Flags, in the low 32 bits of `flags`:
  *
  *                 31 .. 24    23 .. 8          7        6 .. 4             3 .. 0
- *                 ABI, 0 now  later, ignored   ABI, 0   error convention   properties
+ *                 ABI, 0 now  reserved         ABI, 0   error convention   properties
  *
- *             Readers skip an entry with any ABI bit set; on 64-bit platforms, bits 32 to 63 are
+ *             Readers skip an entry with any ABI bit set. On 64-bit platforms, bits 32 to 63 are
  *             ABI bits too. Readers ignore bits 8 to 23.
  *
  * Invariants: once visible, an entry never changes its signature, flags or position; only its
@@ -34,13 +34,15 @@
  *               have the same signature and flags.
  *             - Grow: fill a new table, including the new entry, and publish it with release.
  *               Readers of the old table do not see newer entries or replaced pointers. The old
- *               table, and whatever its functions use, must stay valid until nc_calltable_clear.
- *             - Call nc_calltable_clear only when no reader can be left, in the object's
- *               deallocator.
+ *               table, and everything that its functions use, must stay valid until
+ *               nc_calltable_clear.
+ *             - Call nc_calltable_clear only in the object's deallocator, when no reader can be
+ *               left.
  *
- * Errors:     NC_E_NOMEM, NC_E_RANGE (position or count); the table is then unchanged.
+ * Errors:     NC_E_NOMEM, NC_E_RANGE (invalid argument, or too many entries); the table is then
+ *             unchanged.
  * Ownership:  the NcCallTable owns the tables. Signatures are immortal. Until the object is
- *             deallocated, it must keep alive whatever its functions use, including replaced
+ *             deallocated, it must keep alive everything that its functions use, including replaced
  *             functions.
  * Source:     SEP 201, "Native dispatch table", "Approach 2: Interned strings", "Flag
  *             information". */
@@ -60,8 +62,8 @@ NC_C_BEGIN
 NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 
-/* The error conventions: ROW(suffix of NC_ERRORS_*, name in Python, codes). The result's signature
- * must start with one of the codes. They are NULL if the result does not report the failure. */
+/* The error conventions: ROW(suffix of NC_ERRORS_*, name in Python, codes). If the result reports
+ * the failure, the signature must start with one of the codes. Otherwise `codes` is NULL. */
 #define NC_ERROR_CONVENTIONS(ROW)                                                                  \
     ROW(NONE, "none", NULL)                                                                        \
     ROW(PYTHON, "python", NULL)                                                                    \
@@ -71,8 +73,8 @@ NC_UNUSED static const PyNativeCallableTable nc_calltable_empty = {
     ROW(ERRNO, "errno", NULL)                                                                      \
     ROW(ARGUMENT, "argument", NULL)
 
-/* Return whether flags are valid. The ABI must be known. With NC_ERRORS_PYTHON, the caller must
- * hold the GIL or the function must acquire it. */
+/* Return whether flags are valid. The ABI bits must be 0. With NC_ERRORS_PYTHON, the function must
+ * need or acquire the GIL, because it sets an exception. */
 NC_STATIC_INLINE int nc_calltable_flags_valid(uintptr_t flags)
 {
     return (flags & NC_FLAGS_ABI_MASK) == 0 &&
@@ -95,7 +97,7 @@ NC_STATIC int nc_convention_fits(const char *canonical, size_t length, uintptr_t
         return 0;
     }
     if ((flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT) {
-        /* The last argument must be "&i", not the end of another type. */
+        /* "&i" must be the whole last argument, not the end of another type such as "&&i". */
         return length > 3 && memcmp(&canonical[length - 2], "&i", 2) == 0 &&
                strchr("&])", canonical[length - 3]) == NULL;
     }
@@ -122,7 +124,8 @@ NC_STATIC_INLINE size_t nc_calltable_count(const PyNativeCallableTable *table)
     return (size_t)nc_load_acquire_intptr(&table->count);
 }
 
-/* Append an entry. A reader that sees the entry's signature sees the complete entry. */
+/* Append an entry to a table that has room. A reader that sees the entry's signature sees the
+ * complete entry. */
 NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const char *signature,
                                          uintptr_t flags, void *funcptr)
 {

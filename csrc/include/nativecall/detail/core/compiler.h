@@ -1,6 +1,6 @@
-/* nativecall/detail/core/compiler.h: compiler-specific linkage, hints and loads. All other
- * headers build on this one, except nativecall_abi.h. This header includes nativecall_abi.h, but
- * without the parts that need Python. */
+/* nativecall/detail/core/compiler.h: compiler-specific linkage, hints and loads. All other headers
+ * except nativecall_abi.h build on this one. This header includes nativecall_abi.h, but without the
+ * parts that need Python. */
 #ifndef NATIVECALL_COMPILER_H
 #define NATIVECALL_COMPILER_H
 
@@ -13,11 +13,11 @@
 #define NC_MSVC 1
 #endif
 
-/* LOAD_RELAXED: NC_ABI_LOAD without ordering. Use it only for numbers that are not addresses.
- * HOT_INLINE: always inlined, for lookups of a dozen instructions.
- * NOINLINE: the slow path of an inline function, kept out of its callers.
- * COLD: as NOINLINE; the compiler also moves the call out of the hot path.
- * OPAQUE: for functions that write a value whose type is known only at run time. If GCC saw the
+/* NC_LOAD_RELAXED: NC_ABI_LOAD without ordering. Use it only for numbers that are not addresses.
+ * NC_HOT_INLINE: always inlined, for lookups of a dozen instructions.
+ * NC_NOINLINE: the slow path of an inline function, kept out of its callers.
+ * NC_COLD: as NC_NOINLINE; the compiler also moves the call out of the hot path.
+ * NC_OPAQUE: for functions that write a value whose type is known only at run time. If GCC saw the
  * destination, it would warn about branches that write wider types. */
 #if defined(NC_MSVC)
 #define NC_LOAD_RELAXED(at) NC_ABI_LOAD(at)
@@ -57,7 +57,7 @@
 #define NC_C_END
 #endif
 
-/* MSVC passes __VA_ARGS__ to another macro as one argument. NC_EXPAND makes it scan the text
+/* MSVC passes __VA_ARGS__ to another macro as one argument. NC_EXPAND makes MSVC scan the text
  * again. */
 #define NC_EXPAND(text) text
 #define NC_PASTE_(a, b) a##b

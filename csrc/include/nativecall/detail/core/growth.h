@@ -1,11 +1,12 @@
-/* nativecall/detail/core/growth.h: the memory of a table that grows while others read it.
+/* nativecall/detail/core/growth.h: the memory of a table that grows while other threads read it.
  *
  * Idea:       call tables and packed tables grow in the same way. While the block has room, an
  *             entry is appended in place. Otherwise a block at least twice as large is filled and
  *             published. The old block stays, because readers may still use it.
  *
- * Layout:     the table's own struct holds the published pointer, loaded by readers, then an
- *             NcGrowth. Blocks are zeroed, so the terminator follows the last entry from the start.
+ * Layout:     the struct of a table starts with the published pointer, which readers load. An
+ *             NcGrowth follows. New blocks are zeroed, so a terminator always follows the last
+ *             entry.
  *
  * Invariants: each block is at least twice as large as the one before, so all superseded blocks
  *             together are smaller than the one in use.
@@ -81,7 +82,8 @@ NC_STATIC void *nc_growth_begin(const NcGrowth *growth, void *published)
                                  : memcpy(growth->spare + 1, published, growth->used);
 }
 
-/* Finish writing the entry: if there is a successor, store it in the published pointer. */
+/* Finish writing an entry of `bytes` bytes. If there is a successor, publish it: store its address
+ * at `pointer`. */
 NC_STATIC void nc_growth_end(NcGrowth *growth, void *pointer, size_t bytes)
 {
     NcGrowthBlock *spare = growth->spare;

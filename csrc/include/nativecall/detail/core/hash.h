@@ -1,4 +1,5 @@
-/* nativecall/detail/core/hash.h: the 64-bit pre-hash of a byte string. It is frozen.
+/* nativecall/detail/core/hash.h: computes the 64-bit pre-hash of a byte string. The algorithm is
+ * frozen.
  *
  * Idea:       SEP 200 requires "a pre-hash of each key, with 64 bits of entropy". Copies of this
  *             header in different projects must compute the same hash, so it is fully specified
@@ -18,8 +19,8 @@
  *     the hash is h
  *
  *     Every step is a bijection of h for a given w, and of w for a given h. So strings of equal
- *     length that differ in only one group never collide; this covers all strings up to 8 bytes.
- *     The length distinguishes "a" from "a\0".
+ *     length that differ in only one group never collide. Strings up to 8 bytes have only one
+ *     group. The length distinguishes "a" from "a\0".
  *
  * Vectors:    ""                      0x4D0A2BBE78B92AB1
  *             "\0" (1 byte)           0x821100A06E6EBC0A
@@ -67,7 +68,7 @@ NC_STATIC_INLINE uint64_t nc_word_load(const unsigned char *bytes)
 }
 
 /* Return the `length` bytes (1 to 7) at `bytes` as a little-endian integer. A byte that is read
- * twice lands in the same position. Reads nothing outside the string. */
+ * twice lands in the same position both times. Reads nothing outside the string. */
 NC_STATIC_INLINE uint64_t nc_word_load_short(const unsigned char *bytes, size_t length)
 {
     if (length >= 4) {

@@ -1,5 +1,5 @@
 /* nativecall/detail/core/intern.h: interns byte strings. Equal strings share one immortal copy, and
- * so have one address.
+ * thus one address.
  *
  * Idea:       SEP 201 compares signatures by address. A registry maps bytes to their only copy.
  *             Readers take no lock and write nothing, so threads do not slow each other down.
@@ -9,9 +9,9 @@
  *                 -16 length (uint64_t) | -8 pre-hash (uint64_t, hash.h) | 0 bytes ... | 0
  *
  *             The address is a multiple of 8. It is even, so it is a valid pointer ID (SEP 200).
- *             Strings may contain zero bytes. The number of table cells is a power of two. The
- *             table is at most half full, and is probed linearly from the low bits of the hash.
- *             Strings are stored in chunks that grow from 4 KiB to 64 KiB.
+ *             Strings may contain zero bytes. The registry is a hash table, at most half full, with
+ *             a power of two of cells. It is probed linearly, from the cell that the low bits of
+ *             the hash select. Strings are stored in chunks that grow from 4 KiB to 64 KiB.
  *
  * Invariants: a string never moves or changes and is never freed. A table cell changes once, from
  *             NULL to a string. At least half of the cells are NULL, so every probe ends. Each
@@ -108,7 +108,7 @@ NC_STATIC_INLINE void nc_mutex_unlock(NcMutex *mutex)
 /* The header of a string. */
 typedef struct {
     uint64_t length; /* bytes, without the zero after them */
-    uint64_t hash;   /* nc_hash_bytes of them */
+    uint64_t hash;   /* nc_hash_bytes of the string */
 } NcInternHeader;
 
 typedef struct NcInternTable {

@@ -1,9 +1,9 @@
 /* nativecall/detail/core/lookup.h: functions that look up slots in slot tables and entries in call
  * tables.
  *
- * nativecallable.h combines these functions and orders the comparisons. nativecall_abi.h defines
- * the structs. slottable.h and calltable.h build the tables and document concurrent access. Nothing
- * here writes or fails; lookups return NULL if they find nothing. */
+ * nativecallable.h combines these functions, and chooses the order of the comparisons.
+ * nativecall_abi.h defines the structs. slottable.h and calltable.h build the tables and document
+ * concurrent access. No function here writes or fails. Lookups return NULL if they find nothing. */
 #ifndef NATIVECALL_LOOKUP_H
 #define NATIVECALL_LOOKUP_H
 
@@ -38,7 +38,7 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTabl
             return NC_LIKELY(id > NC_SLOT_SKIP) ? row : NULL;
         }
     }
-    /* Inlined from nc_slottable_find, to mark the first comparison as likely. */
+    /* The first step of nc_slottable_find, repeated here to mark its comparison as likely. */
     PyCustomSlot *row = nc_slottable_rows(table) + table->expected[id * NC_EXPECTED >> 56];
     return NC_LIKELY(row->id == id) ? row : nc_slottable_find(table, id);
 }
@@ -53,7 +53,7 @@ NC_HOT_INLINE int nc_calltable_flags_suit(uintptr_t flags, uintptr_t refuse_mask
 
 /* Return whether the first entry of a published table has this signature and suitable flags. The
  * first entry is complete before its table is published, and only its function may change. So plain
- * loads suffice, which compilers fold into the comparison. */
+ * loads suffice, and compilers fold them into the comparison. */
 NC_HOT_INLINE int nc_calltable_first_is(const PyNativeCallableEntry *first,
                                         const char *interned_signature, uintptr_t refuse_mask)
 {

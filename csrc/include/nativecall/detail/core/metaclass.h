@@ -1,8 +1,8 @@
-/* nativecall/detail/core/metaclass.h: the bundled metaclass: creates and changes classes with
- * slots.
+/* nativecall/detail/core/metaclass.h: the metaclass that creates and changes classes with slots
+ * (SEP 200).
  *
- * Several modules may contain a copy. A process uses only the copy that was published first
- * (extensibletype.h).
+ * Several extension modules may bundle a copy of the metaclass. A process uses only the copy that
+ * was published first (extensibletype.h).
  *
  * Guarantees: a class statement that fails leaves nothing behind. A malformed __customslots__
  * raises an error that names the key. All functions need the GIL. */
@@ -49,7 +49,7 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     /* __init_subclass__ may have created subclasses already. */
     tree = nc_type_tree((PyTypeObject *)(void *)object);
     if (tree != NULL && self->etp_private != NULL) {
-        status = 0; /* Python code run by the mapping has called __init__ */
+        status = 0; /* reading the slots ran Python code that called __init__ */
     } else if (tree != NULL && nc_type_adopt(self, own, own_count, 0) == 0) {
         own = NULL;
         status = nc_types_refresh(tree);
@@ -71,8 +71,8 @@ typedef struct NcBasesChange {
 
 static NC_THREAD_LOCAL NcBasesChange *nc_bases_changes = NULL;
 
-/* Return whether a new MRO (a list) results from such an assignment in this thread: to the bases of
- * the class itself or of one of its base classes. */
+/* Return whether a new MRO (a list) results from an assignment to __bases__ in this thread. If so,
+ * the MRO contains the class whose bases are assigned. */
 NC_STATIC int nc_bases_change_covers(PyObject *mro)
 {
     for (NcBasesChange *change = nc_bases_changes; change != NULL; change = change->outer) {
@@ -96,9 +96,9 @@ NC_STATIC const PyHeapExtensibleTypeObject *nc_mro_next_extensible(PyObject *mro
     return type;
 }
 
-/* Return whether a changed MRO leaves the table of a class the same. Both MROs must have the same
- * ready classes. If there is a call table, all classes that could override the call must be the
- * same too. Runs no Python code. */
+/* Return whether a changed MRO leaves the table of a class the same. Both MROs must contain the
+ * same ready classes in the same order. If the class has a call table, all classes that could
+ * override the call must be the same too. Runs no Python code. */
 NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyObject *changed)
 {
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
@@ -170,7 +170,7 @@ NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value,
     nc_bases_changes = &change;
     int status = PyType_Type.tp_setattro(object, name, value);
     while (*link != &change) {
-        link = &(*link)->outer; /* skip assignments of later greenlets */
+        link = &(*link)->outer; /* skip later assignments by other greenlets */
     }
     *link = change.outer;
     return status;
@@ -191,14 +191,15 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
         !(PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__call__") == 0)) {
         return PyType_Type.tp_setattro(object, name, value);
     }
-    /* List the subclasses first: if memory runs out afterwards, their tables are withdrawn. */
+    /* List the subclasses before the assignment. If memory runs out after it, the tables of these
+     * classes are withdrawn. */
     before = nc_type_tree((PyTypeObject *)(void *)object);
     if (before == NULL) {
         return -1;
     }
     int status = nc_metatype_set(object, name, value, bases);
     if (status < 0) {
-        /* Refresh the tables even so: Python code may have used the new value meanwhile. */
+        /* Refresh the tables even so, because Python code may have seen the new value meanwhile. */
         raised = nc_exception_take();
     }
     after = nc_type_tree((PyTypeObject *)(void *)object);
@@ -229,8 +230,8 @@ NC_STATIC void nc_metatype_dealloc(PyObject *object)
     nc_type_release(keeps);
 }
 
-/* Check that the rows and the offset of a C type's call tables agree: all lookups must reach the
- * same entries. Return 0, or -1 with ValueError. */
+/* Check that the rows and the offset of a C type's call tables agree, because all lookups must
+ * reach the same entries. Return 0, or -1 with ValueError. */
 NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *rows, size_t count,
                                       Py_ssize_t offset)
 {
@@ -252,7 +253,7 @@ NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *ro
     return 0;
 }
 
-/* PyExtensibleType_Ready, in the published copy. */
+/* The implementation of PyExtensibleType_Ready. Only the published copy's implementation runs. */
 NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_table_size)
 {
     PyTypeObject *type = (PyTypeObject *)self;

@@ -1,9 +1,9 @@
 /* nativecall/detail/core/numbers.h: converts scalars in memory to C numbers and back.
  *
  * Idea:       An integer is read as 64 bits, a float as a long double. A float without a C type
- *             (BITS in scalars.h) has an IEEE 754 interchange format. Its row states the
- *             number of binary digits, including the implicit leading 1. The exponent field
- *             has the bits that neither the sign nor the stored digits use.
+ *             (BITS in scalars.h) has an IEEE 754 interchange format. Its row states the number of
+ *             binary digits, including the implicit leading 1. The exponent field has all bits
+ *             except those of the sign and the stored digits.
  *
  * Guarantees: Reading is exact. Writing a float rounds once, to nearest, ties to even. Memory need
  *             not be aligned.
@@ -72,8 +72,9 @@ NC_STATIC_INLINE uint64_t nc_bits_of_double(double value, size_t size, int digit
     return sign | (units < infinity ? units : infinity);
 }
 
-/* Convert a long double to a double that rounds to fewer digits with the same result (round to
- * odd). If the conversion is inexact, truncate the value and set the last bit. */
+/* Convert a long double to a double by rounding to odd: if the conversion is inexact, truncate the
+ * value and set the last bit. Rounding the double to fewer digits then gives the same result as
+ * rounding the long double. */
 NC_STATIC_INLINE double nc_double_to_round(long double value)
 {
     double cut = (double)value;

@@ -1,5 +1,5 @@
-/* nativecall/detail/core/packed.h: signatures as 64-bit words, and tables of such words with
- * function pointers.
+/* nativecall/detail/core/packed.h: packs signatures into 64-bit words, and writes tables of such
+ * words with function pointers.
  *
  * Idea:       SEP 201's approach 1. Most signatures fit into one word. So a table can be a literal,
  *             and a lookup compares a number with a constant. Nothing is registered or interned.
@@ -16,9 +16,10 @@
  *
  *             The nibbles form one stream, highest first. A symbol is a nibble 1 to 11, or a nibble
  *             12 to 15 followed by another. A nibble 0 always terminates the signature, and zeros
- *             pad the rest. Each character of the canonical text has a symbol, except ':', which
- *             always follows a result. A table entry is a packed signature and an 8-byte cell with
- *             the function pointer: 16, 32, 48 ... bytes. A zero word terminates the table.
+ *             pad the rest. Each character of the canonical text has a symbol, except ':'. It needs
+ *             none, because it always follows a result. A table entry is a packed signature and an
+ *             8-byte cell with the function pointer: 16, 32, 48 ... bytes. A zero word terminates
+ *             the table.
  *
  * Invariants: a word is a number, independent of byte order; equal words on two platforms mean
  *             equal canonical texts. Packing is injective, and no packed signature is a prefix of
@@ -45,7 +46,7 @@ NC_C_BEGIN
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Return the flags of a first word, as in calltable.h. */
+/* Return the flags in the first word of a signature, as bits of calltable.h. */
 NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
 {
     return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
@@ -55,8 +56,8 @@ NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
  * nc_signature_canonical).
  *
  * NC_OK: *count is the number of words, which is odd. NC_E_FORMAT, NC_E_TOOLONG: *count is the
- * offset of the error, as from nc_signature_canonical. NC_E_RANGE: *count is the number of words
- * needed, if that exceeds `capacity`, or 0 for flags beyond NC_PACKED_FLAGS_ALL. */
+ * offset of the error, as from nc_signature_canonical. NC_E_RANGE: if `capacity` is too small,
+ * *count is the number of words needed; for flags beyond NC_PACKED_FLAGS_ALL, it is 0. */
 NC_STATIC int nc_signature_pack(const char *text, size_t length, uintptr_t flags, uint64_t *words,
                                 size_t capacity, size_t *count)
 {
@@ -102,8 +103,8 @@ NC_STATIC int nc_signature_pack(const char *text, size_t length, uintptr_t flags
     return NC_OK;
 }
 
-/* Unpack words into the canonical text, with a zero byte, and flags. This is the exact inverse of
- * packing. For words that packing never produces on this platform, it returns NC_E_FORMAT.
+/* Unpack words into flags and the NUL-terminated canonical text. This is the exact inverse of
+ * packing. Return NC_E_FORMAT for words that packing never produces on this platform.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_RANGE: `size` is too small; *written is
  * the length needed. `flags` may be NULL, and `out` may be NULL if `size` is 0. After a failure the
@@ -181,7 +182,8 @@ typedef struct {
     NcPackedFunction function;
 } NcPackedEntry;
 
-/* The counterpart of nc_packed_load: the half with bits 60 to 63, the marks, is stored last. */
+/* Store a word for nc_packed_load. On 32-bit machines, store the half with the marks (bits 60 to
+ * 63) last. */
 NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
@@ -210,10 +212,10 @@ NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
     return count;
 }
 
-/* Write an entry over the 0 that terminates a table. Readers may be active, unless this writes the
- * first entry. They compare the first entry with a plain load, so write it before the table is
- * published. The `count + 1` words after that 0 must belong to the table and be zero; the last of
- * them becomes the terminator. */
+/* Write an entry over the 0 that terminates a table. Readers may be active, except for the first
+ * entry: they compare it with a plain load, so write it before the table is published. After `end`,
+ * `count + 1` words must belong to the table and be zero. The last of these words becomes the
+ * terminator. */
 NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count, void *funcptr)
 {
     for (size_t i = 1; i < count; i++) {

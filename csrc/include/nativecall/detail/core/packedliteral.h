@@ -1,26 +1,27 @@
-/* nativecall/detail/core/packedliteral.h: NATIVECALL_SIG("d:dd"), the packed word of a literal as a
- * constant.
+/* nativecall/detail/core/packedliteral.h: defines NATIVECALL_SIG("d:dd"), the packed word of a
+ * signature literal, as a constant.
  *
  *     switch (word & ~NC_PACKED_FLAGS_MASK) {
  *     case NATIVECALL_SIG("d:d"): ...
  *
  * The word equals that of nc_signature_pack without flags. The literal must be canonical, except
- * that it may contain "clLnN" (and "g"), with their meaning on this platform. A literal does not
- * compile unless
+ * that it may contain the codes "clLnN" and "g", with their meaning on this platform. A literal
+ * does not compile unless
  *
  *   - every character has a symbol, and all fit into one word (13 nibbles);
  *   - a ':' follows the first character that ends a type, if no '{' comes before it;
- *   - without braces, there is no other ':', and no 'v' except as the result;
+ *   - if there are no braces, there is no other ':', and no 'v' except as the result;
  *   - there are as many '}' as '{';
  *   - the last character ends a type, or is '}', '.' or the ':'.
  *
  * This does not check the whole grammar: "d:Zi", "d:=d" or "[0]d:" compile. If only colons are
- * misplaced (inside braces), the word is that of the correct signature. Otherwise the word belongs
- * to no signature and finds nothing. For longer literals, use nc_signature_pack.
+ * misplaced (inside braces), the word is that of the correct signature. Otherwise the word encodes
+ * no valid signature, and lookups find nothing. For longer literals, use nc_signature_pack.
  *
- * C++11 and later: a constant expression. C99 and C11 with GCC or Clang: an integer constant
- * expression, for case labels, static initialisers and static assertions, at any optimisation
- * level. Other C compilers: a call of an inline function, which returns 0 for invalid literals. */
+ * In C++11 and later, NATIVECALL_SIG is a constant expression. In C99 and C11 with GCC or Clang, it
+ * is an integer constant expression, for case labels, static initialisers and static assertions, at
+ * any optimisation level. With other C compilers, it is a call of an inline function, which returns
+ * 0 for invalid literals. */
 #ifndef NATIVECALL_PACKEDLITERAL_H
 #define NATIVECALL_PACKEDLITERAL_H
 
@@ -72,7 +73,8 @@
 #define NC_LITERAL_BIT1 "hHeXT=,[014589"
 #define NC_LITERAL_BIT0 "HX}=)[.13579#" NC_SPELT_B NC_SPELT_Q
 
-/* Characters that can end a type (with quotes in between), and those that can end a signature. */
+/* Characters that can end a type, and characters that can end a signature. The strings also contain
+ * quotes, which occur in no signature. */
 #define NC_LITERAL_CODE(code, ...) #code
 #define NC_LITERAL_ENDS NC_INTEGERS(NC_LITERAL_CODE) NC_FLOATS(NC_LITERAL_CODE) "cLlNnPOv"
 #define NC_LITERAL_LASTS NC_LITERAL_ENDS "}.:"
@@ -84,7 +86,7 @@
  * characters whose symbol has that bit.
  *
  * NC_LITERAL_IN: whether the character at a position is in a set; false beyond the end. GCC and
- * Clang evaluate different builtins. Clang accepts the result as an integer constant expression
+ * Clang can evaluate different builtins. Clang accepts the result as an integer constant expression
  * only inside a conditional on __builtin_constant_p. */
 #define NC_LITERAL_AT(literal, i) ((i) < sizeof(literal) ? (i) : sizeof(literal) - 1)
 #if defined(__cplusplus)
@@ -117,7 +119,7 @@ constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *
 /* The width of a symbol in bits: 4, 8, or 0 for a colon and beyond the end. */
 #define NC_LITERAL_WIDTH(s, i)                                                                     \
     (NC_LITERAL_IN(s, i, NC_LITERAL_COMMON) ? 4 : NC_LITERAL_IN(s, i, NC_LITERAL_RARE) ? 8 : 0)
-/* The same width, but for a character without a symbol, more bits than a word has. */
+/* The same width, except that a character without a symbol costs more bits than a word has. */
 #define NC_LITERAL_COST(s, i)                                                                      \
     ((i) + 1 >= sizeof(s) || NC_LITERAL_IN(s, i, ":") ? 0                                          \
      : NC_LITERAL_WIDTH(s, i) != 0                    ? NC_LITERAL_WIDTH(s, i)                     \

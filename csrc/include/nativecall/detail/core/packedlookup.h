@@ -51,7 +51,7 @@ NC_STATIC_INLINE unsigned nc_packed_symbol(char c)
     return found != NULL ? 0xC0U + (unsigned)(found - rare) : 0;
 }
 
-/* Return the number of words for this many nibbles, including the terminating 0. */
+/* Return the number of words for `nibbles` nibbles. The terminating 0 counts as one of them. */
 NC_STATIC_INLINE size_t nc_packed_words(size_t nibbles)
 {
     const size_t pair = 2 * NC_PACKED_NEXT_NIBBLES;
@@ -81,7 +81,7 @@ NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t positio
 }
 
 /* Return whether words end correctly after `position` nibbles of symbols. There must be no more
- * words than necessary, all with their marks, and the padding must be zero. */
+ * words than necessary, each word must have its marks, and the padding must be zero. */
 NC_STATIC int nc_packed_ends(const uint64_t *words, size_t count, size_t position)
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
@@ -101,8 +101,8 @@ NC_STATIC int nc_packed_ends(const uint64_t *words, size_t count, size_t positio
     return 1;
 }
 
-/* Return whether packed words, ignoring flags, encode a canonical text. Compares symbol by symbol,
- * which is cheaper than packing for few comparisons. */
+/* Return whether packed words encode the text `canonical`; flags are ignored. Compares symbol by
+ * symbol. For few comparisons, this is cheaper than packing the text. */
 NC_STATIC int nc_packed_is_text(const uint64_t *words, size_t count, const char *canonical)
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
@@ -145,8 +145,8 @@ NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 }
 
 /* Return a pointer to the first word of the entry with this signature, or NULL. `mask` selects the
- * flags that must be equal, see NC_PACKED_REFUSE; other bits are always compared. A word that is
- * not a start, such as the 0 of a literal that does not fit, finds nothing. */
+ * flags that must be equal, see NC_PACKED_REFUSE. All other bits are always compared. A word that
+ * is not a start finds nothing, such as 0 for an invalid literal. */
 NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uint64_t *words,
                                                 size_t count, uint64_t mask)
 {

@@ -8,14 +8,15 @@
  *             objoffset of slot PYCUSTOMSLOT_PACKEDCALLABLE_ID. Without entries, the pointer points
  *             to a shared static 0.
  *
- * Invariants: as for call tables, an entry's words never change or move within a table. The first
- *             entry is published with its table. growth.h manages the memory.
+ * Invariants: as in call tables, the words of a signature never change or move within a table. The
+ *             first entry is published with its table. growth.h manages the memory.
  *
  * Threads:    the caller serialises writers of one table. Readers need no lock; packed.h documents
  *             the order of their loads.
  *
  * Errors:     NC_E_NOMEM, NC_E_RANGE; the table is then unchanged.
- * Ownership:  the NcPackedTable owns the tables. The object must keep alive what its functions use.
+ * Ownership:  the NcPackedTable owns the tables. The object must keep alive everything that its
+ *             functions use.
  * Source:     SEP 201, "Approach 1: Comparison of deterministic keys". */
 #ifndef NATIVECALL_PACKEDTABLE_H
 #define NATIVECALL_PACKEDTABLE_H
@@ -85,7 +86,7 @@ NC_STATIC int nc_packedtable_replace(NcPackedTable *table, size_t position, void
     return NC_OK;
 }
 
-/* Free all tables; the table is then empty. No thread may still read the tables. */
+/* Free the memory, and leave an empty table. No reader may be left. */
 NC_STATIC void nc_packedtable_clear(NcPackedTable *table)
 {
     nc_growth_free(&table->growth);

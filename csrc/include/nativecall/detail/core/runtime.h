@@ -1,5 +1,6 @@
-/* nativecall/detail/core/runtime.h: how a consumer finds the runtime of its process: the metaclass
- * and the registry, which a provider publishes with extensibletype.h. */
+/* nativecall/detail/core/runtime.h: finds the runtime of the process, for consumers. The runtime is
+ * the metaclass and the registry of interned keys. A provider publishes it with
+ * extensibletype.h. */
 #ifndef NATIVECALL_RUNTIME_H
 #define NATIVECALL_RUNTIME_H
 
@@ -10,8 +11,9 @@
 
 NC_C_BEGIN
 
-/* Look for the runtime, unless it is known. Return 1, or 0 if no compatible one is published; then
- * no type has slots. Never raises. Call it with the GIL for each object you receive. */
+/* Look for the runtime, unless it is known. Return 1, or 0 if no compatible runtime is published.
+ * Without a runtime, no type has slots. Never raises. Call it with the GIL for each object you
+ * receive. */
 NC_STATIC_INLINE int PyCustomSlots_Import(void)
 {
     return NC_LIKELY(nc_runtime != NULL) || nc_abi_intern("") != NULL;
@@ -19,7 +21,7 @@ NC_STATIC_INLINE int PyCustomSlots_Import(void)
 
 /* Intern a key in the process's registry. *out is immortal, and the same for equal bytes in all
  * modules; it is NULL if there is no runtime. Return 0, or -1 with MemoryError or ValueError. Looks
- * for the runtime first, so it needs the GIL until one is known. */
+ * for the runtime first, so it needs the GIL until the runtime is known. */
 NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
 {
     int status = 0;

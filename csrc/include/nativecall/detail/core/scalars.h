@@ -1,5 +1,5 @@
 /* nativecall/detail/core/scalars.h: the table of scalar types. C code derives all letters, sizes,
- * ranges and switches from this table. So does Python code (module.c, `_ext.scalars`).
+ * ranges and switches from it. Python code reads it as `_ext.scalars`.
  *
  * Idea:       three X-macro lists: integers, floats and complex numbers. To add a type, add a row
  *             here and a symbol in packedlookup.h. For types that C does not have, such as half,
@@ -150,7 +150,7 @@ NC_STATIC int nc_scalar_digits(char code, int *exponent)
 #undef NC_SCALAR_FLOAT
 }
 
-/* Return whether a code can be the part of a complex number. */
+/* Return whether a code can be that of a complex number's parts. */
 NC_STATIC_INLINE int nc_scalar_is_part(char code)
 {
 #define NC_SCALAR_PART(letter, code, ...) case code:

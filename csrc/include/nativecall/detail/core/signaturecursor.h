@@ -15,8 +15,8 @@
 
 NC_C_BEGIN
 
-/* Iterates over the types of one level. To return to a position, keep a copy. To leave a level,
- * drop its cursor: the outer cursor is already past the type that was entered. */
+/* Iterates over the types of one level. To return to a position, keep a copy of the cursor. To
+ * leave a level, drop its cursor: the outer cursor is already past the type that was entered. */
 typedef struct {
     const char *text; /* borrowed */
     size_t at;        /* offset of the next type; after a failed open, of the error */

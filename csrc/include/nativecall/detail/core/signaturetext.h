@@ -76,7 +76,7 @@ typedef struct {
     int status;     /* NC_OK, or the first failure */
     size_t fault;   /* offset of that failure */
     size_t written; /* characters of the canonical form so far */
-    size_t colons;  /* colons among these that the text omits */
+    size_t colons;  /* of these, colons that the text omits */
     char *out;      /* receives the canonical form, up to `size` characters */
     size_t size;    /* of `out` */
     int mode;       /* NC_READ_* */
@@ -184,7 +184,7 @@ NC_STATIC_INLINE size_t nc_signature_multiply(size_t a, size_t b)
     return b != 0 && a >= (NC_SIGNATURE_TOO_BIG + b - 1) / b ? NC_SIGNATURE_TOO_BIG : a * b;
 }
 
-/* Alignments are powers of two, and so is NC_SIGNATURE_TOO_BIG. */
+/* Alignments and NC_SIGNATURE_TOO_BIG are powers of two, so a saturated offset stays the same. */
 NC_STATIC_INLINE size_t nc_signature_round_up(size_t offset, size_t alignment)
 {
     return (offset + alignment - 1) & ~(alignment - 1);
@@ -250,7 +250,7 @@ NC_STATIC void nc_layout_place(NcLayout *layout, NcSignatureType *field)
     layout->end = bits > layout->end ? bits : layout->end;
 }
 
-/* Return whether a kind is invalid in a place. C forbids some, and views are valid only as
+/* Return whether a kind is invalid in a place. C forbids some combinations. Views are valid only as
  * arguments. */
 NC_STATIC int nc_signature_refuses(int place, int kind)
 {
@@ -270,8 +270,8 @@ NC_STATIC void nc_reader_signature(NcSignatureReader *reader, int depth, char en
 NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
                               NcSignatureType *type);
 
-/* Return whether a struct has a field of this name before offset `to`. The struct's fields start at
- * `from`. */
+/* Return whether a struct, whose fields start at offset `from`, has a field of this name before
+ * offset `to`. */
 NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, size_t to,
                                   const char *name, size_t length)
 {
@@ -300,7 +300,7 @@ NC_STATIC int nc_reader_has_field(const NcSignatureReader *reader, size_t from, 
     return 0;
 }
 
-/* Read the name of a field and its second colon, after the first colon. */
+/* Read the rest of a field's ":name:", after the first colon. */
 NC_STATIC void nc_reader_field_name(NcSignatureReader *reader, size_t fields)
 {
     const char *text = reader->text;
@@ -403,11 +403,11 @@ NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
     if (!nc_reader_accept(reader, ')')) {
         nc_reader_fault(reader, reader->at);
     }
-    /* An inner array continues and ends the list of lengths. */
+    /* If the element is an array, that inner array continues and ends the list of lengths. */
     if (nc_reader_peek(reader) != '(') {
         nc_reader_write(reader, ')');
     }
-    item.kind = NC_KIND_ARRAY; /* if the element is an array, it is an inner array */
+    item.kind = NC_KIND_ARRAY; /* merge an inner array with this array */
     nc_reader_type(reader, NC_PLACE_ELEMENT, depth + 1, &item);
     type->item_size = item.size;
     if (item.kind == NC_KIND_ARRAY) {
@@ -421,7 +421,7 @@ NC_STATIC void nc_reader_array(NcSignatureReader *reader, int depth, int merged,
     type->alignment = item.alignment;
 }
 
-/* Read a type at offset `at`, after its first character `code`. */
+/* Read the rest of a type that starts at offset `at`, after its first character `code`. */
 NC_STATIC void nc_reader_type_after(NcSignatureReader *reader, char code, size_t at, int depth,
                                     int merged, NcSignatureType *type)
 {
@@ -516,8 +516,8 @@ NC_STATIC void nc_reader_type_after(NcSignatureReader *reader, char code, size_t
     nc_reader_fault(reader, at);
 }
 
-/* Read a type that is valid in `place`. On entry, type->kind is NC_KIND_ARRAY if an array here is
- * an inner array. */
+/* Read a type that is valid in `place`. On entry, type->kind is NC_KIND_ARRAY if an array here must
+ * be merged with the array around it. */
 NC_STATIC void nc_reader_type(NcSignatureReader *reader, int place, int depth,
                               NcSignatureType *type)
 {

@@ -6,8 +6,8 @@
 
 NC_C_BEGIN
 
-/* The key for slots of individual objects (SEP 200, "types and objects"). data.objoffset is the
- * offset, in an object, of the pointer to that object's slot table. The pointer may be NULL. */
+/* The key of the row that locates the slots of individual objects (SEP 200, "types and objects").
+ * Each object stores a pointer to its own slot table at data.objoffset. The pointer may be NULL. */
 #define PYCUSTOMSLOT_OBJECTSLOTS_ID ((uintptr_t)0x04000101)
 #define PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS 2
 

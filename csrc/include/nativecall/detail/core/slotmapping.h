@@ -1,7 +1,7 @@
 /* nativecall/detail/core/slotmapping.h: checks slot keys, and converts __customslots__ to rows.
  *
- * Guarantees: an invalid key raises an error that names the key, wherever its row comes from. A
- *             malformed mapping adds no rows. Reading a mapping may run any Python code.
+ * Guarantees: an invalid key raises an error that names the key, also if its row comes from C. A
+ *             malformed mapping adds no rows. Reading a mapping may run arbitrary Python code.
  * Threads:    all functions need the GIL.
  * Errors:     -1 or NULL with an exception: TypeError for a wrong type, ValueError for a duplicate
  *             or a value out of range, MemoryError, or any exception of the mapping.
@@ -55,7 +55,8 @@ NC_STATIC PyObject *nc_runtime_ids(void)
     return ids;
 }
 
-/* Return whether the data of a slot is an offset into the object. Native code follows offsets. */
+/* Return whether the data of a slot is an offset into the object. Native code follows such
+ * offsets. */
 NC_STATIC int nc_slot_id_followed(uintptr_t id)
 {
     return (id & 1) != 0 && (id >> 8 == PYCUSTOMSLOT_NATIVECALLABLE_ID >> 8 ||
@@ -178,7 +179,7 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
 NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
 {
     PyObject *list = NULL;
-    PyObject *items = NULL; /* a tuple: cannot change while keys and data are converted */
+    PyObject *items = NULL; /* a tuple, because the list could change during conversions */
     PyCustomSlot *rows = NULL;
     PyObject *seen = NULL;
     PyObject *number = NULL;

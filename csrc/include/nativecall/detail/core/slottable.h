@@ -13,8 +13,8 @@
  * Speed:      a probe has four dependent loads: multiplier, displacement, index and row. So readers
  *             first compare the row that the header expects for the key:
  *             expected[id * NC_EXPECTED >> 56]. This hint is wrong for one key in 70 in a table of
- *             8 keys, and for one in 9 in a table of 64. The processor predicts the branch and does
- *             not wait for it. If the hint is wrong, the probe finds the key.
+ *             8 keys, and for one in 9 in a table of 64. The processor predicts the comparison and
+ *             does not wait for its loads. If the hint is wrong, the probe finds the key.
  *
  * Layout:     one allocation:
  *
@@ -25,29 +25,30 @@
  *             the displacements. The index precedes them, at -m_f to -1. So one pointer reaches
  *             both, with one `or` (f_high = -m_f sets all bits above f).
  *
- * Invariants: m_f and m_g are powers of two, m_f > number of keys, m_g >= 2; no shift is by 64.
+ * Invariants: m_f and m_g are powers of two. m_f > number of keys. m_g >= 2, so no shift is by 64.
  *             Every index cell holds the number of an existing row. Unused cells hold the number of
  *             a row with a key, so ids 0 and 1 are never found. A built table never changes.
  *
  * Why building never fails.
- *             Let n keys be distinct, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
- *             For a random odd multiplier two given keys agree in the top b bits of x with
- *             probability at most 2 / 2^b (multiply-shift universality; it holds for any two keys).
+ *             Given are n distinct keys, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
+ *             For a random odd multiplier, two given keys agree in the top b bits of x with
+ *             probability at most 2 / 2^b (multiply-shift universality).
  *             - A pair is inseparable if it agrees on g and f. The expected number of such pairs
  *               is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
- *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g.
- *               Buckets are placed largest first. Suppose p keys are placed when a bucket of k
- *               separable keys comes. Each of the k*p combinations rules out at most one
- *               displacement, so k*p < D suffices. A bucket of one key always fits (p < n <= D).
- *               For k >= 2, the p keys are in buckets of at least k keys, and each has at least
- *               k-1 partners. So p <= 2P/(k-1) and k*p <= 4P: all buckets fit if 4P < D.
+ *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g. Buckets
+ *               are placed largest first. Suppose p keys are placed, and the next bucket has k
+ *               separable keys. Each of the k*p combinations rules out at most one displacement, so
+ *               k*p < D suffices. A bucket of one key always fits (p < n <= D). For k >= 2, the p
+ *               keys are in buckets of at least k keys, and each has at least k-1 partners. So
+ *               p <= 2P/(k-1) and k*p <= 4P: all buckets fit if 4P < D.
  *
  *             By Markov's inequality a multiplier fails with probability at most 5 n^2/(m_g D).
  *             After a few failures the builder doubles m_g and m_f. A few doublings bring this
- *             below one half for every key set, so the expected number of multipliers is a small
- *             constant. Multipliers come from a fixed sequence that visits every odd number. So the
- *             search ends even for adversarial keys, and equal keys give the same table in every
- *             process. For random keys, the first multiplier works in nine cases of ten.
+ *             probability below one half for every key set, so the expected number of multipliers
+ *             is a small constant. Multipliers come from a fixed sequence that visits every odd
+ *             number. So the search ends even for adversarial keys, and the same keys give the same
+ *             table in every process. For random keys, the first multiplier works in nine cases of
+ *             ten.
  *
  * Threads:    building and freeing access only their arguments. This header never writes to a built
  *             table. Publish the table's pointer with release (or before the threads start).
@@ -193,8 +194,8 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
     return 1;
 }
 
-/* Return a key that occurs twice in a bucket of the last try, or 0. A duplicate may be missed in a
- * large bucket. A later multiplier that puts it in a small bucket reveals it. */
+/* Return a key that occurs twice in a bucket of the last try, or 0. In a large bucket, a duplicate
+ * may be missed. It is found when a later multiplier puts it in a small bucket. */
 NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
                                            const NcSlotScratch *scratch)
 {
@@ -215,7 +216,7 @@ NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
 }
 
 /* Fill in the expected rows. If two keys share a place, the first one gets it. Unused places hold
- * `other`, a row that cannot match there. */
+ * `other`: a row whose key has another place, so it cannot match there. */
 NC_STATIC void nc_slottable_expect(PyCustomSlotTable *table, size_t other)
 {
     const PyCustomSlot *const rows = nc_slottable_rows(table);
@@ -290,9 +291,9 @@ NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void
     return NC_OK;
 }
 
-/* Build a table from copies of `count` rows. Ids other than 0 and 1 must be unique: otherwise
- * return NC_E_DUPLICATE with the id in *duplicate (which may be NULL). There must be at least one
- * row whose id is not 0, and at most 2^16 rows (2^16 - 1 if none has a key): otherwise return
+/* Build a table from copies of `count` rows. Ids other than 0 and 1 must be unique. Otherwise,
+ * return NC_E_DUPLICATE and store the id in *duplicate, which may be NULL. At least one id must not
+ * be 0, and there may be at most 2^16 rows (2^16 - 1 if no row has a key). Otherwise, return
  * NC_E_RANGE. */
 NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCustomSlotTable **out,
                                  uintptr_t *duplicate)
@@ -332,8 +333,8 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         if (status != NC_OK) {
             return status;
         }
-        /* Without keys, unused cells need other rows: id 0 probes a padding row, id 1 the zero
-         * row. */
+        /* Without keys, no single row suits all cells: id 0 must probe a padding row, and id 1 the
+         * zero row. */
         table->multiplier = (uint64_t)1 << table->f_shift | 1;
         index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
         memset(index, 0, (((size_t)1 << f_bits) + ((size_t)1 << g_bits)) * sizeof *index);

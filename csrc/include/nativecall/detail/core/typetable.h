@@ -1,9 +1,10 @@
 /* nativecall/detail/core/typetable.h: builds, inherits and retires the slot table of a type.
  *
  * Idea. Every ready type stores its own rows separately from its published table (NcTypePrivate). A
- * table is always recomputed from the own rows along the MRO (nc_type_merge; extensibletype.h has
- * the rules) and published as a whole (nc_type_publish). This happens when the class is created. It
- * also happens, for the class and its subclasses, when __call__ or __bases__ is assigned.
+ * table is always recomputed from the own rows of all classes in the MRO (nc_type_merge;
+ * extensibletype.h has the rules). It is published as a whole (nc_type_publish). Creating a class
+ * builds its table. Assigning __call__ or __bases__ rebuilds the tables of the class and its
+ * subclasses.
  *
  * Threads: all functions need the GIL. Published tables never change and live as long as their
  * type. So readers need only a reference to the type, not the GIL.
@@ -21,10 +22,10 @@
 NC_C_BEGIN
 
 /* The call-table offset of a type, relative to an object's ob_type field. If it is 0, as in new
- * types, the hot lookup (nativecallable.h) reads the type object as if that were a call table. The
- * signatures of the first four entries are then ob_type (the metatype), tp_basicsize,
- * tp_vectorcall_offset and tp_as_async. None of these is an interned string. So the lookup can
- * compare four signatures without checking first whether there is a table. */
+ * types, the hot lookup (nativecallable.h) reads the type object as if it were a call table. In
+ * place of the first four signatures, it then reads ob_type (the metatype), tp_basicsize,
+ * tp_vectorcall_offset and tp_as_async. None of these is the address of an interned string. So the
+ * lookup can compare four signatures without checking first whether there is a table. */
 #define NC_TABLE_SHIFT(offset)                                                                     \
     ((offset) == 0 ? 0 : (offset) - (Py_ssize_t)offsetof(PyObject, ob_type))
 
@@ -128,8 +129,9 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
 }
 
 /* Return the type in the MRO that provides a type's call tables, or NULL if there is none. Return
- * NULL, too, if the type hides them: a call from Python runs other code, or could do so at any
- * time. If the providing type hides its own call tables, its subclasses have none either. */
+ * NULL, too, if a call from Python bypasses the call tables, or could bypass them at any time. The
+ * type then hides the call tables. If the providing type hides its own call tables, its subclasses
+ * have none either. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
@@ -147,9 +149,9 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
     return from;
 }
 
-/* Return a row as a class offers it; `from` is the type that provides the call tables of the class.
- * The row of a call table that `from` does not define becomes padding. Both kinds of call table
- * come from one type, because the entries of two types could differ. */
+/* Return a row as a class offers it. `from` is the type that provides the call tables of the class,
+ * or NULL. A call-table row becomes padding if `from` does not define a row with its key. Both
+ * kinds of call table come from one type, because the entries of two types could differ. */
 NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
                                       const PyHeapExtensibleTypeObject *from)
 {
@@ -161,7 +163,8 @@ NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
     return offered;
 }
 
-/* Return whether a table has no rows that depend on which class provides __call__. */
+/* Return whether a table has no call-table rows. Only these rows depend on which class provides
+ * __call__. */
 NC_STATIC int nc_table_is_constant(const PyCustomSlotTable *table)
 {
     return nc_slottable_find(table, PYCUSTOMSLOT_NATIVECALLABLE_ID) == NULL &&
@@ -226,8 +229,8 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
         return -1;
     }
 
-    /* Positions: the rows of the bases' tables, class by class, then the type's own rows. Inherited
-     * padding is kept only at its original position. */
+    /* Assign positions: first the rows of the bases' tables, class by class, then the type's own
+     * rows. Inherited padding is kept only at its original position. */
     for (Py_ssize_t i = 1; i < size; i++) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL || base->etp_custom_slots == NULL) {
@@ -250,8 +253,8 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
             }
         }
     }
-    /* Values: each class's own rows, from the last of the MRO to the first, so that the first wins.
-     * Only the own rows of `self` can be new here. */
+    /* Fill in values: the own rows of each class, from the last class of the MRO to the first, so
+     * that the first class wins. Only own rows of `self` can have new keys here. */
     for (Py_ssize_t i = size - 1; i >= 0; i--) {
         base = nc_mro_extensible(mro, i);
         if (base == NULL ||
@@ -360,7 +363,7 @@ NC_STATIC int nc_type_refresh(PyHeapExtensibleTypeObject *self)
     size_t count = 0;
     Py_ssize_t offset = 0;
     if (((PyTypeObject *)self)->tp_mro == NULL) {
-        return 0; /* the collector has cleared it */
+        return 0; /* the garbage collector has cleared the type */
     }
     if (nc_type_merge(self, &rows, &count, &offset) < 0) {
         return -1;
