@@ -102,8 +102,8 @@ static int ends(void)
 {
     int nobody = NOBODY;
     __atomic_store_n(&watcher, NOBODY, __ATOMIC_SEQ_CST);
-    /* Check again: a thread that has taken a slot since the last check may have read AWAKE, and
-     * then has not started a watcher. */
+    /* Check again: a thread that has taken a slot since the last check may have read AWAKE, and so
+     * started no watcher. */
     return !is_any_taken() || !__atomic_compare_exchange_n(&watcher, &nobody, AWAKE, 0,
                                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }

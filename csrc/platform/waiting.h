@@ -1,5 +1,5 @@
-/* csrc/platform/waiting.h: explains hangs: prints a message if a thread waits for the GIL in a
- * callback for a second.
+/* csrc/platform/waiting.h: reports a thread that has waited for the GIL in a callback for a second,
+ * to explain a hang.
  *
  * A C function that holds the GIL and waits for its own threads deadlocks when one of these threads
  * calls Python. Then only code that does not need the GIL can run. So a waiting thread stores the

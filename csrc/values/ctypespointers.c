@@ -1,7 +1,7 @@
 /* csrc/values/ctypespointers.c: converts ctypes objects as pointer arguments without calling
  * Python.
  *
- * Python code checks the first object of each class and adds the answer to a table
+ * Python code checks the first object of each class, and registers the class in a table
  * (cffipointers.c).
  *
  * ctypes has no C API, so ctypes objects are read through their buffers. byref() objects export no

@@ -67,8 +67,8 @@ int nc_record_leads_on(const PyObject *layout);
 int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t index);
 /* Fast path: store a value in zeroed memory. The value must be a (nested) tuple of numbers whose
  * Python types are exact, or a Record of the layout's type. The type of a Record must have no
- * pointers or Python objects. Return 1. For any other value, or a number out of range, return 0
- * without an exception; part of the value may then be in `memory`. */
+ * pointers or Python objects. Return 1 on success. For any other value, or a number out of range,
+ * return 0 without an exception; part of the value may then be in `memory`. */
 int nc_record_store(PyObject *layout, PyObject *value, void *memory);
 
 #endif

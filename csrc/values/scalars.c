@@ -464,7 +464,7 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
 #define TO_PYTHON_BOOL(value) PyBool_FromLong((value) != 0)
 #define TO_PYTHON_SIGNED(value) PyLong_FromLongLong((long long)(value))
 #define TO_PYTHON_UNSIGNED(value) PyLong_FromUnsignedLongLong((unsigned long long)(value))
-/* Whether a number is out of range for a Python float, with an exception set. */
+/* Whether a number is out of range for a Python float; an exception is then set. */
 #define ESCAPES(number) (sizeof(number) > sizeof(double) && nc_longdouble_escapes(number))
 #define BOX(number) (ESCAPES(number) ? NULL : PyFloat_FromDouble((double)(number)))
 

@@ -23,8 +23,7 @@ static NcStructPointer *of(PyObject *object)
     return (NcStructPointer *)(void *)object;
 }
 
-/* Return whether to wrap a cffi object, from the library's dict: a borrowed bool, or NULL with an
- * exception. */
+/* Look up whether to wrap a cffi object. Return a borrowed bool, or NULL with an exception. */
 static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);

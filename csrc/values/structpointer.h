@@ -31,7 +31,7 @@ typedef struct {
 extern PyTypeObject NcStructPointer_Type;
 extern PyTypeObject *nc_struct_pointer_class; /* the Python class; NULL before it is set */
 
-/* Return a cffi object itself, or a new StructPointer that wraps it if its type is to be wrapped.
+/* Return a new StructPointer if the type of `cdata` is to be wrapped, otherwise `cdata` itself.
  * `kept` is the dict of assigned values; NULL means a process-wide dict. Steals the reference to
  * `cdata`; returns NULL if `cdata` is NULL. */
 PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept);
