@@ -67,7 +67,7 @@ def read(
     skip: bool = True,
     names: TypeNames | None = None,
 ) -> Declarations:
-    """Read the declarations of headers.
+    """Read the declarations of headers or of a text.
 
     Parameters
     ----------
@@ -186,8 +186,9 @@ def _read(
 def doc(file: str, line: int) -> str | None:
     """Return the comment that describes the declaration at a line of a header, if any.
 
-    A comment directly before the declaration comes first. Empty lines may follow a Doxygen comment.
-    The second choice is a Doxygen comment directly after the declaration, ``/**< ... */``.
+    The first choice is a comment directly before the declaration. If this is a Doxygen comment,
+    empty lines may follow it. The second choice is a Doxygen comment directly after the
+    declaration, such as ``/**< ... */``.
 
     Other comments describe something else: the license, a section, the previous declaration.
     """

@@ -235,7 +235,7 @@ class FunctionOf(Node):
         self.names = names
         self.lengths = lengths  # as in `Signature.lengths`
         self.reason = reason  # why the function cannot be called
-        self.places = places  # the index of a token for each parameter
+        self.places = places  # the token index of each parameter, for errors
 
     @property
     def is_large(self) -> bool:

@@ -475,7 +475,7 @@ class Parser:
         self._in_parameters = False
         self._dimensions = 0  # of the array being read
         self._ignored = False  # whether an operand is not evaluated: it may divide by zero
-        #: The token named by the last declarator; -1 if it has no name.
+        #: The index of the name in the last declarator; -1 if the declarator has no name.
         self.named: int = -1
         #: The most complete declaration of each name; its kind is "" if another contradicts it.
         self._declared: dict[str, tuple[str, Node, bool]] = {}

@@ -2,8 +2,8 @@
 
 This stage joins continued lines, removes comments, replaces digraphs, expands macros without
 parameters, evaluates conditions and checks that brackets balance. Positions are preserved: `error`
-gives the line and column of a token in the original text. No compiler runs; for a feature that
-needs a real preprocessor, the error names the feature.
+gives the line and column of a token in the original text. No compiler runs. Features that need a
+real preprocessor raise an error that names them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_TOKENS = 4096  # per expanded macro
 _MOST_STEPS = 1 << 20
 #: Directives that have no effect here.
 _READ_OVER = ("", "pragma", "include", "include_next", "import", "warning", "line", "ident", "sccs")
-_CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # conventions that are empty on 64-bit systems
+_CONVENTIONS = r"\b(?:WINAPI|APIENTRY|CALLBACK)\b"  # calling conventions: empty macros on 64-bit
 _COMPILER = "put the declarations into a header: with header= a C compiler reads them"
 
 
@@ -88,7 +88,7 @@ class CSource:
             raise self._error(reason, self._included, "name the header, as in header='math.h'")
 
     def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
-        """Return the error for the token with an index; the number of tokens means the end."""
+        """Return the error for a token, by its index; the number of tokens means the end."""
         return self._error(reason, self._start(token), hint)
 
     def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:

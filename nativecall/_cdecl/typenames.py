@@ -41,7 +41,7 @@ _KINDS = ("struct", "union", "enum")
 
 
 class Found(dict[str, "Foreign"]):
-    """A dict that looks up missing items with a function. Iteration omits the items found so."""
+    """A dict that looks up missing items with a function. Iteration omits such items."""
 
     def __init__(self, find: Callable[[str], Foreign], own: Mapping[str, Foreign] = {}) -> None:
         super().__init__(own)

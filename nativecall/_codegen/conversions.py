@@ -3,7 +3,7 @@
 A shape is two signatures with every pointer written ``P``, and the ops that convert between them. A
 thunk reads its target and bound values from the Thunk object of its stub; a loop reads them from
 its data argument. So all functions of a shape share the same code. conversioncode.py generates the
-code. It is imported, with llvmlite, only if no object file of the shape is cached. Without
+code. That module and llvmlite are imported only if no object file of the shape is cached. Without
 llvmlite, the core interprets the same conversion.
 """
 

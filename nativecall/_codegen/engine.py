@@ -304,8 +304,8 @@ def _probe() -> tuple[_Machine | None, str]:
 def _require_imported(error: Exception) -> None:
     """Raise NoRoom if an error may come from an import in progress.
 
-    If a finalizer requests code during an import of llvmlite or of the standard library, this code
-    sees an incomplete module.
+    A finalizer that requests code during an import of llvmlite or of the standard library sees an
+    incomplete module.
     """
     for name, module in [*sys.modules.items()]:
         package = name.partition(".")[0]
