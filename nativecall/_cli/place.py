@@ -108,8 +108,8 @@ def _like(name: str, holder: object) -> str:
 def functions(found: Library) -> dict[str, NativeCallable]:
     """Return the declared functions that a library itself defines, including inline functions.
 
-    If the library has no file (the process, or declarations alone) or defines none of them, return
-    all declared functions.
+    If the library has no file (the process, or declarations alone) or defines no declared function,
+    return all declared functions.
     """
     declarations = found.declarations
     assert declarations is not None

@@ -28,8 +28,8 @@ _held: list[Foreign] = []  # locks held by the forking thread
 def keep_for_good() -> bool:
     """Lock LLVM for good during interpreter shutdown; return False at once if it is in use.
 
-    Otherwise, a lock that is free now could block later: a thread that Python ended while waiting
-    for a lock still acquires the lock, and never releases it.
+    Even a lock that is free now could block later: a thread that Python ended while waiting for the
+    lock still acquires it, and never releases it.
     """
     return all(lock.acquire(blocking=False) for lock in locks)
 
