@@ -679,7 +679,7 @@ def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
 def hides_object(ctype: CType) -> bool:
     """Return whether the type contains a union with a Python object.
 
-    Whether such a union currently stores the object cannot be determined.
+    It is unknown whether the union currently stores the object.
     """
     if ctype.kind == "union":
         return bool(object_offsets(ctype))

@@ -181,8 +181,8 @@ class Signature(Immutable):
     def spelled(self, index: int) -> str:
         """Return the C type of an argument, as declared but without the name.
 
-        If the signature was not written in C, return ``name *`` for a pointer to a named type, and
-        the code for any other type.
+        If the signature was not written in C, return ``name *`` for a pointer to a named type.
+        Return the code of any other type.
         """
         found = self._around()
         given = [] if found is None else _parameters(found[1].lstrip())

@@ -165,7 +165,7 @@ def _require_alike(f: NativeCallable, loops: list[_Loop]) -> None:
 
 
 def _distinct(loops: list[_Loop]) -> list[_Loop]:
-    """Drop each loop whose input types equal those of an earlier loop; NumPy never finds it."""
+    """Drop each loop with the input types of an earlier loop, since NumPy never finds it."""
     found: dict[tuple[int, ...], _Loop] = {}
     for loop in loops:
         found.setdefault(loop.numbers[: len(loop.plan.inputs)], loop)

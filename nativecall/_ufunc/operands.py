@@ -8,7 +8,7 @@ numbers:
 
 - Outputs are the function's result and its last pointers and views that are not const.
 - Lengths are integers named like a dimension. If no argument has such a name, all integers that are
-  not inputs are lengths, in the order in which the signature first names the dimensions.
+  not inputs are lengths. They follow the order in which the signature first names the dimensions.
 - All other arguments are inputs.
 - If the signature has more inputs than there are remaining arguments, the function changes some
   outputs in place: these arguments are both inputs and outputs.

@@ -187,8 +187,8 @@ def _outs(
 ) -> tuple[tuple[object, ...], ...]:
     """Return a row for each out-parameter; -1 stands for a missing length or argument.
 
-    A row has the out-parameter's letter, offset, type and letter of text; the kind of its memory;
-    its length; the argument that gives the length; the argument that gives the initial value; and
+    The items of a row, in order: letter, offset, type, and letter of text of the out-parameter; the
+    kind of its memory; its length; the arguments that pass its length and its initial value; and
     the size and alignment of an item.
     """
     # A pointer to be freed stays a pointer.

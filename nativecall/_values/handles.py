@@ -8,7 +8,7 @@ pointer is freed once, even if several threads try.
 
 If a call or its check raises, the attribute `out` of the exception holds the pointers that C
 returned or stored in out-parameters. These pointers are freed with the exception. With `close=`,
-the first named function that takes only a pointer closes them, since no other code can.
+the first function in the option that takes only the pointer closes it, since no other code can.
 """
 
 from __future__ import annotations
