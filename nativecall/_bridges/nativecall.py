@@ -1,4 +1,4 @@
-"""Records, the struct values that calls return: pass them as a struct or a pointer to a struct."""
+"""Pass a `Record`, the struct value that calls return, to C as a struct or as a pointer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def struct(obj: Foreign) -> Struct | None:
-    """Return the struct of a Record."""
+    """Return the struct in a `Record`; None for other objects."""
     if not isinstance(obj, Record) or not obj._layout.about.places:
         return None  # an array
     about = obj._layout.about
@@ -20,7 +20,7 @@ def struct(obj: Foreign) -> Struct | None:
 
 
 def pointer(obj: Foreign) -> Pointer | None:
-    """Return the memory of a Record."""
+    """Return a pointer to the memory of a `Record`; None for other objects."""
     if not isinstance(obj, Record):
         return None
     return Pointer(obj._address, obj._layout.about.type, obj, is_memory=True)

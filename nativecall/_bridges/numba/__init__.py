@@ -1,39 +1,39 @@
-"""Numba: cfuncs, and jitted functions as C functions of any signature that Numba can compile.
+"""Numba bridge: wrap cfuncs, and compile jitted functions to C functions of a given signature.
 
 A function made by `numba.njit` is compiled for the argument types of a signature. A generated C
-function around the compiled one passes arguments and result by the platform's C calling convention:
-numbers, complex numbers and structs by value, pointers, and array views. The jitted function
-receives the views as NumPy arrays.
+function calls the compiled one. It takes arguments and returns results by the platform's C calling
+convention: numbers and structs by value, pointers, and array views. The jitted function receives
+the views as NumPy arrays.
 
-    C                           in the function
+    C                           in the jitted function
     ``? b … Q f d``             a truth value, an integer, a floating-point number
     ``Zf Zd``                   a complex number
     ``&T``, ``P``               a pointer to T, for `numba.carray`, and a pointer to anything
-    ``T{…}``                    a record; as the result a record, or a tuple of the fields
-    ``[n]T``                    an array of n dimensions over the caller's memory; `const` where
-                                the function does not write to it
+    ``T{…}``                    a record; a result may also be a tuple of the fields
+    ``[n]T``                    an array of n dimensions over the caller's memory; `const` if the
+                                function does not write to it
 
-Returned numbers convert to the result's type as in C, with two exceptions. Complex and
-floating-point numbers never convert to integers. An integer that does not fit a result narrower
-than 64 bits raises OverflowError. Other values must already have the result's type. A function that
-only raises suits every result type.
+Returned numbers are converted to the result type as in C, except in two cases. Complex and
+floating-point numbers are never converted to integers. If an integer does not fit a result type
+narrower than 64 bits, the call raises OverflowError. Other values must already have the result
+type. A function that always raises may have any result type.
 
-Exceptions. A Numba cfunc prints the exception and returns zeros, and `wrap` does not change that. A
-jitted function that `wrap` compiles preserves exceptions: C gets NaN, 0, NULL or zeros, and the
-Python call in progress in that thread raises the exception. Without such a call, the exception goes
-to `sys.unraisablehook` (csrc/platform/exceptions.h). With an error convention, C gets the
-convention's error value instead. With ``errors="python"`` the exception is set, and the caller
-checks for it.
+Exceptions. If a Numba cfunc raises, it prints the exception and returns zeros; `wrap` cannot change
+that. If a jitted function that `wrap` compiled raises, C gets NaN, 0, NULL or zeros. The exception
+then propagates to the Python call that entered C in this thread. Without such a call, it goes to
+`sys.unraisablehook` (csrc/platform/exceptions.h). With an error convention, C gets the convention's
+error value instead. With ``errors="python"``, the exception stays set for the C caller to check.
 
 In the other direction, jitted functions call native callables as values: see `callables.py`. Numba
 finds native callables through the attribute `_numba_type_`, and built-in views through the Numba
 entry point in `_numba.py`.
 
-Memory. Numba never unmaps machine code. So each combination of instance, signature and error
-convention is compiled to a C function once, however often it is wrapped. Everything else is
+Memory. Numba never unmaps machine code. So a C function is compiled only once for each compiled
+function, signature and error convention, however often you wrap it. Everything else is
 garbage-collected with the jitted function.
 
-Nothing here imports Numba, since Numba is already imported when one of its objects arrives.
+This module never imports Numba: it only handles Numba objects, and those exist only after Numba was
+imported.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ def _is_vectorized(obj: object) -> bool:
 
 
 def loops(obj: object) -> bool | None:
-    """Return whether an object has NumPy loops that are C functions of numbers."""
+    """Return whether a vectorized function has loops over C numbers; None for other objects."""
     return bool(foreign.bridge("numpy").loops(obj)) if _is_vectorized(obj) else None
 
 
 def _loop(obj: NumbaObject, wanted: str, args: tuple[CType, ...]) -> Signature | None:
     """Return the signature of the loop for these arguments, compiling it if necessary.
 
-    Return None if there is no such loop and Numba compiles no more loops.
+    Return None if there is no such loop and Numba cannot add it to this ufunc.
     """
     bridge = foreign.bridge("numpy")
     if any([one.kind not in ("bool", "int", "float", "complex") for one in args]):
-        # Numba would keep a loop that nothing can call.
+        # Numba would keep such a loop, although nothing could call it.
         raise SignatureError("its loops take numbers; the ufunc itself takes arrays")
     for is_there in (False, True):
         loops: list[Signature] = bridge.signatures(obj) if obj.ufunc.types else []
@@ -110,8 +110,9 @@ def function(obj: NumbaObject) -> Function | None:
 
 
 def _check_cfunc(signature: Signature) -> None:
-    """Reject types that a cfunc passes differently from C: it passes a complex number as a struct
-    of two numbers, and a record as a pointer.
+    """Raise SignatureError for types that a cfunc passes differently from C.
+
+    A cfunc passes a complex number as a struct of two numbers, and a record as a pointer.
     """
     from ..._plan import steps
     from ..._plan.sysv import SYSV_X86_64
@@ -139,7 +140,8 @@ def _check_cfunc(signature: Signature) -> None:
 def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | None:
     """Return the C function that a jitted function compiles to for a signature.
 
-    Raise SignatureError if Numba cannot compile `obj` for these arguments, or the result differs.
+    Raise SignatureError if Numba cannot compile `obj` for these arguments, or if the result type
+    differs.
     """
     if _is_vectorized(obj):
         if len(signature.args) == obj.ufunc.nin:
@@ -150,7 +152,7 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
 
 
 def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
-    """Return the signature of a jitted function, or of a loop, for the arguments of a call.
+    """Return the signature for which a jitted function or a loop is compiled to handle a call.
 
     Raise TypeError with the reason if there is no such signature.
     """
@@ -179,7 +181,8 @@ def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
 def _typeof(value: object) -> NumbaType:
     """Return Numba's type of an argument.
 
-    For buffers, and for objects that contain an array, as pandas columns do, return an array type.
+    For a buffer, or an object that contains an array (such as a pandas column), return an array
+    type.
     """
     typeof = sys.modules["numba.core.typing.typeof"].typeof
     types = core("types")
@@ -203,8 +206,9 @@ def parameters(obj: NumbaObject) -> inspect.Signature | None:
 def by_position(
     obj: NumbaObject, values: tuple[object, ...], named: dict[str, object]
 ) -> tuple[object, ...] | None:
-    """Return the arguments of a call in order; defaults fill the gaps before a keyword argument.
+    """Return the arguments of a call by position.
 
+    Defaults replace arguments that are missing before the last one passed.
     Raise TypeError for an unknown name.
     """
     if not jitted.is_jitted(obj):
@@ -222,7 +226,7 @@ def by_position(
 
 
 def count(obj: NumbaObject) -> int | None:
-    """Return how many arguments a jitted function takes, -1 if that varies."""
+    """Return the number of arguments of a jitted function; -1 if it varies."""
     if _is_vectorized(obj):
         inputs: int | None = foreign.bridge("numpy").count(obj)
         return inputs
@@ -234,7 +238,7 @@ def count(obj: NumbaObject) -> int | None:
 
 
 def signatures(obj: NumbaObject) -> list[Signature] | None:
-    """Return the compiled signatures, without those that C functions cannot have."""
+    """Return the compiled signatures, except those that no C function can have."""
     if _is_vectorized(obj):
         if not obj.ufunc.types and obj.ufunc.signature is not None:
             raise SignatureError(

@@ -1,8 +1,8 @@
-"""Run-time checks of the arrays that jitted code passes for pointers and views.
+"""Run-time checks of arrays that jitted code passes to C as pointers and views.
 
 Numba's array types record no lengths, and Numba assumes that every NumPy array is aligned. So these
-checks reject arrays with too few items, with rows of the wrong length, or with misaligned elements.
-Calls from Python reject the same arrays with the same messages.
+checks reject arrays with too few items, rows of the wrong length or misaligned elements. Calls from
+Python reject the same arrays with the same messages.
 
 Importing this module imports Numba.
 """
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 def suspect(
     values: Values, order: str, ctype: CType, kind: NumbaType, value: ir.Value
 ) -> tuple[ir.Value, ir.Value] | None:
-    """Return whether to reject an argument, and the lengths of its dimensions.
-
+    """Emit the check of an argument; return whether to reject it, and its lengths by dimension.
     Return None if the argument needs no check.
     """
     builder = values.builder
@@ -74,13 +73,16 @@ def refusal(
 
 
 def _element(ctype: CType) -> CType:
-    """Return the element type that C accesses through a pointer to an array or a view."""
+    """Return the type of the elements that C accesses through a pointer or a view."""
     inner: Foreign = ctype.item if isinstance(ctype, View) else getattr(ctype, "pointee", ctype)
     return inner.item if isinstance(inner, Array) else inner
 
 
 def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: int) -> ir.Value:
-    """Return whether any element is misaligned for C; for a view, also check the strides."""
+    """Emit code that computes whether an element is misaligned for C.
+
+    C uses the strides only for a view, so only a view's strides are checked.
+    """
     word = array.nitems.type
     places = builder.ptrtoint(array.data, word)
     for index in range(ndim if isinstance(ctype, View) else 0):
@@ -97,8 +99,9 @@ def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: in
 def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
     """Return whether the rows of an array of several dimensions match the pointee of a pointer.
 
-    Either the last dimensions have the lengths of the pointee's dimensions. Or the pointee has one
-    dimension, and its length is the product of the lengths of the array's last dimensions.
+    They match if the array's last dimensions equal those of the pointee, or if the last dimension
+    alone has as many elements as the pointee. If the pointee has one dimension, its length may also
+    be the product of several last dimensions of the array.
     """
     if shape[-1] == pointee.length:
         return True

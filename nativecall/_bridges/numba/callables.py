@@ -1,4 +1,4 @@
-"""Native callables in jitted functions: their Numba type, and how calls are compiled.
+"""Let jitted functions call native callables: define their Numba type, and compile the calls.
 
 A native callable can be a value in a jitted function: an argument, or a global or closure variable.
 Numba treats global and closure variables as constants. The callable's type is the list of its
@@ -20,14 +20,14 @@ Lifetime. Numba's runtime counts references to a callable passed as an argument,
 stays alive wherever jitted code stores it. Constants live as long as the process, because Numba
 never frees machine code.
 
-Constants that can be pickled, such as functions of libraries, are looked up by name when the
-compiled code first runs, so functions with ``cache=True`` may use them. Other constants are
-compiled as addresses; then Numba disables caching with a warning.
+If a constant can be pickled, such as a function of a library, the compiled code looks it up by name
+when it first runs. So functions with ``cache=True`` may use it. Other constants are compiled as
+addresses, and Numba then disables caching with a warning.
 
-Failures. Calls check the error convention (`errors`) and raise as jitted code does; jitted code
-may catch the exception. If a Python function that C calls leaves an exception set, the jitted
-function ends with it. If an entry needs the GIL, the call holds it. If an entry may raise but does
-not need the GIL, the call acquires the GIL to check for an exception.
+Failures. Calls check the error convention (`errors`) and raise exceptions that jitted code may
+catch. If a Python function that C calls raises, the jitted function exits with that exception. If
+an entry needs the GIL, the call holds it. If an entry may raise but does not need the GIL, the call
+acquires the GIL afterwards to check for an exception.
 
 Importing this module imports Numba.
 """
@@ -72,7 +72,7 @@ _POINTER = _lib.ffi.sizeof("void *")
 
 
 class Row:
-    """An entry in a type: all data for a call except the function."""
+    """An entry of a `NativeType`: all that a call needs except the address of the function."""
 
     __slots__ = ("args", "convention", "flags", "key", "order", "position", "result", "signature")
 
@@ -91,12 +91,12 @@ class Row:
         calls.check(self.signature, flags)
 
     def formals(self, actuals: Sequence[NumbaType]) -> tuple[NumbaType, ...] | None:
-        """Return the types to which arguments of these types are converted.
+        """Return the types that Numba converts arguments of these types to.
 
-        Return None for a wrong number of arguments, and for a record with another layout. (Numba
+        Return None for a wrong number of arguments, or for a record whose layout differs. (Numba
         itself compares only the names of records.)
 
-        An argument that Numba cannot convert is passed unchanged; the generated call converts it.
+        If the generated call converts an argument itself, the argument keeps its type.
         """
         if len(actuals) != len(self.args):
             return None
@@ -110,8 +110,8 @@ class Row:
     def _each(
         self, actuals: Sequence[NumbaType]
     ) -> Iterator[tuple[CType, NumbaType, NumbaType, bool, bool]]:
-        """Yield for each argument the C type, the type after Numba's conversion, the type passed,
-        whether the argument is read-only, and whether it is passed unchanged.
+        """Yield a tuple for each argument: its C type; the type after Numba's conversion; the type
+        given; whether it is `const` in C; and whether the generated call converts it.
         """
         passed = zip(self.signature.args, self.args, actuals, self.key[3], strict=False)
         for ctype, formal, actual, readonly in passed:
@@ -121,7 +121,7 @@ class Row:
     def why_not(self, context: NumbaObject, actuals: Sequence[NumbaType]) -> str:
         """Return the message for a wrong number of arguments, or for the first rejected argument.
 
-        Return "" if each argument is accepted.
+        Return "" if all arguments are accepted.
         """
         if len(actuals) != len(self.args):
             counts = f"{len(self.args)} argument{'s' * (len(self.args) != 1)}"
@@ -177,9 +177,9 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
             formals = row.formals(args)
             if formals is not None:
                 cases.append(typing.signature(row.result, *formals))
-        # Numba takes the first of equally good cases, and ranks the conversions of an integer to
-        # real and to complex numbers equally. Calls from Python prefer the real one, so real cases
-        # come first.
+        # If several cases are equally good, Numba takes the first. It ranks the conversions of an
+        # integer to a real and to a complex number equally. Calls from Python prefer the real
+        # number, so sort cases with real arguments first.
         cases.sort(key=lambda case: sum([isinstance(one, types.Complex) for one in case.args]))
         return cases
 
@@ -197,13 +197,16 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
         return NativeType
 
     def can_convert_to(self, context: NumbaObject, other: NumbaType) -> NumbaObject:
-        """Convert to a first-class function, if an entry passes everything the same way."""
+        """Allow the conversion to a first-class function if `plain` finds an entry."""
         if isinstance(other, types.FunctionType) and self.plain(other.signature) is not None:
             return typing.context.Conversion.safe
         return None
 
     def plain(self, wanted: NumbaObject) -> int | None:
-        """Return the index of an entry that C can call as a first-class function of a signature."""
+        """Return the index of an entry that Numba can call as a first-class function, or None.
+
+        The entry must have the wanted signature and need no code around the call.
+        """
         for number, row in enumerate(self.rows):
             args = tuple(map(types.unliteral, wanted.args))
             same = row.args == args and row.result == wanted.return_type
@@ -232,10 +235,10 @@ def _why_not(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> str
 
 
 class Unusable(errors.TypingError, AttributeError):  # type: ignore[misc]  # Numba has no types
-    """Raised if jitted code can call no entry of a callable.
+    """Raised if a callable has no entry that jitted code can call.
 
-    It derives from AttributeError so that hasattr(callable, `_numba_type_`) returns False; CPython
-    propagates other exceptions.
+    It derives from AttributeError, so that ``hasattr(callable, "_numba_type_")`` returns False
+    instead of raising.
     """
 
 
@@ -245,7 +248,7 @@ def type_of(obj: object) -> NumbaType:
     A wrapped jitted function has the jitted function's type, so that Numba compiles the jitted
     function for the arguments of each call.
 
-    Raise `Unusable`, with the reasons, if jitted code can call none of the callable's entries.
+    Raise `Unusable`, with the reasons, if the callable has no entry that jitted code can call.
     """
     reason = unknown_version()
     if reason is not None:
@@ -261,7 +264,7 @@ def type_of(obj: object) -> NumbaType:
     if wrapped is not None:
         return wrapped._numba_type_
     entries = function._resolved()
-    # Identify signatures by their call interfaces, which callables share.
+    # Callables with equal signatures share call interfaces, so these can identify a signature.
     told = tuple([(_teller(part._entry()[0]), flags) for part, _, _, flags in entries])
     key = offset, function is obj, told
     known = _known.get(key)
@@ -279,8 +282,8 @@ def type_of(obj: object) -> NumbaType:
 def _teller(cif: CallInterface) -> object:
     """Return the cache key of a call interface.
 
-    The key is the call interface itself, unless that refers to a user's function. The cache must
-    not keep user functions alive.
+    The key is the call interface itself, unless it refers to a user's function (`check`): the cache
+    must not keep user functions alive.
     """
     policies = cif.policies
     return cif if policies.check is None else (cif.signature, policies.order)
@@ -293,7 +296,7 @@ def _typeof(obj: NativeCallable, context: object) -> NumbaType:
 
 typeof_impl.register(NativeCallable)(_typeof)
 
-#: Numba asks for the type of an argument in every call, and compares types by address.
+#: Cached because Numba requests an argument's type in every call, and compares types by identity.
 _known: Cache[object, NativeType] = Cache(1024)
 
 
@@ -316,14 +319,14 @@ def _callable_rows(
 
 
 def _shown(signature: Signature) -> str:
-    """Return a signature's text, with field names if no other names occur in it."""
+    """Return a signature's text, with field names unless it also contains names of C types."""
     args = "".join([arg.named for arg in signature.args])
     named = f"{signature.result.named}:{args}{'.' if signature.variadic else ''}"
     return signature.text if "<" in named else named
 
 
 def _function(obj: object) -> NativeCallable:
-    """Return the native callable that an object is, or is the view of."""
+    """Return a native callable itself, or the native callable behind a built-in view."""
     if isinstance(obj, NativeCallable):
         return obj
     viewed = _ext.viewed(obj)
@@ -333,7 +336,7 @@ def _function(obj: object) -> NativeCallable:
 
 @register_model(NativeType)
 class NativeModel(models.StructModel):  # type: ignore[misc]  # Numba has no types
-    """The object, its owner, and the functions of the entries in order."""
+    """The data of a value: its reference count, the object, and the function of each entry."""
 
     def __init__(self, manager: NumbaObject, kind: NativeType) -> None:
         members = [("meminfo", types.MemInfoPointer(types.voidptr)), ("object", types.voidptr)]
@@ -432,6 +435,6 @@ def _is(
     return builder.icmp_unsigned("==", first, second)
 
 
-# This module may be imported while Numba compiles a function, which has the first native callable
-# as a constant. Numba checks for new registrations only before a compilation, so refresh now.
+# Numba may import this module in the middle of a compilation, when it types a constant that is a
+# native callable. Numba looks for new registrations only before a compilation, so refresh now.
 cpu_target.target_context.refresh()

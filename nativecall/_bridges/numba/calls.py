@@ -1,8 +1,8 @@
-"""Calls of C functions from jitted code: accepted arguments, the call, and raising of failures.
+"""Compile calls of C functions in jitted code: check arguments, call, and raise exceptions.
 
-`callables` uses this module; the types in `callables` determine which function is called. Data of
-this process, such as addresses, is never compiled in. The code looks it up when it runs (see
-`constants`).
+`callables` uses this module; the types in `callables` determine which function is called. If
+possible, addresses are not compiled in: the code looks them up when it first runs (see
+`constants`). So Numba can cache the code on disk.
 
 Importing this module imports Numba.
 """
@@ -71,7 +71,7 @@ def check(signature: Signature, flags: int) -> None:
 
 
 def is_plain(signature: Signature, flags: int) -> bool:
-    """Return whether a plain call follows the C ABI and needs no code around it."""
+    """Return whether Numba's plain call follows the C ABI, with no code around it."""
     whole = (signature.result, *signature.args)
     numbers = ("int", "float", "voidptr", "pointer", "void")
     return not flags & (_lib.ERRORS_MASK | _lib.FLAG_NEEDS_GIL) and all(
@@ -80,7 +80,7 @@ def is_plain(signature: Signature, flags: int) -> bool:
 
 
 def formal(ctype: CType) -> NumbaType:
-    """Return the type that Numba converts arguments to for a C type."""
+    """Return the type to which Numba converts an argument for a C type."""
     return types.voidptr if ctype.kind == "function" else numba_type(ctype)
 
 
@@ -134,7 +134,7 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
 
 
 def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
-    """Return the index of the entry to pass as a function pointer; None if no entry suits."""
+    """Return the index of the entry to pass as a function pointer; None if no entry matches."""
     wanted = ctype.text[2:-1]
     for number, row in enumerate(rows):
         if row.signature.text == wanted and not row.flags & _lib.FLAG_NEEDS_GIL:
@@ -143,7 +143,7 @@ def _passed(ctype: FunctionPointer, rows: Sequence[Row]) -> int | None:
 
 
 def _compiled(ctype: FunctionPointer, kind: NumbaType) -> NativeCallable | None:
-    """Return the callable to pass as a function pointer for a jitted function; None without one."""
+    """Compile a jitted function to pass as a function pointer; None if it does not compile."""
     try:
         return NativeCallable(kind.dispatcher, ctype.text[2:-1])
     except SignatureError:
@@ -151,7 +151,7 @@ def _compiled(ctype: FunctionPointer, kind: NumbaType) -> NativeCallable | None:
 
 
 def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
-    """Return an argument in the form that the lowering takes."""
+    """Convert an argument to the form that the lowering expects."""
     builder = values.builder
     if ctype.kind in ("voidptr", "pointer", "function"):
         if kind == types.none:
@@ -178,7 +178,7 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
 
 
 def _end(context: NumbaObject, builder: ir.IRBuilder) -> None:
-    """Leave the jitted function with the exception that is set.
+    """Emit the exit from the jitted function with the exception that is set in Python.
 
     At a raise, Numba's optimiser releases the references that the function holds. The optimiser
     recognises a raise by the metadata on a store of the exception.
@@ -260,7 +260,7 @@ class Call(Values):
         if code is not None:
             code = builder.load(code, align=4, typ=_INT32)
         if errors.shown_by == "exception" and not needs_gil:
-            # If the function acquired the GIL to raise an exception, it has released the GIL.
+            # A function that acquires the GIL to set an exception releases it again, so acquire it.
             state = self.python.gil_ensure()
         if state is not None:
             raised = self.python.err_occurred()
@@ -278,7 +278,7 @@ class Call(Values):
         return found
 
     def _look_for_left(self, core: Sequence[ir.Value]) -> None:
-        """Emit code that raises the exception, if a Python function that C called has left one."""
+        """Emit code that raises the pending exception of a Python function that C called."""
         builder, (table, ask) = self.builder, core
         count = builder.load(table, align=8, typ=_WORD)
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", count, _WORD(0))):
@@ -291,7 +291,7 @@ class Call(Values):
     # -- failures --------------------------------------------------------------------------------
 
     def _look(self, result: ir.Value, returned: ir.Value, code: ir.Value) -> None:
-        """Raise the failure that the result or the error code indicates."""
+        """Emit code that raises if the result or the error code indicates a failure."""
         builder, errors = self.builder, self.row.convention
         if not errors.reaches_c:
             return
@@ -308,7 +308,7 @@ class Call(Values):
             self._raise(_note_failure, [flags, (shown_type, shown), (types.int32, number)])
 
     def _refuse(self, index: int, kind: NumbaType, shape: ir.Value) -> None:
-        """Raise for an array or a record that the function cannot accept."""
+        """Emit code that raises for an array or a record that the function cannot accept."""
         given = "numpy.ndarray" if isinstance(kind, types.Array) else "buffer"
         if isinstance(kind, types.Record):
             given = "record"
@@ -319,7 +319,10 @@ class Call(Values):
     def _raise(
         self, note: Callable[..., None], given: Sequence[tuple[NumbaType, ir.Value]]
     ) -> None:
-        """Raise the failure that `note` records; call it with the callable and the given values."""
+        """Emit code that raises the failure which `note` stores.
+
+        The code first calls `note` with the callable and the given values.
+        """
         builder, python, calls = self.builder, self.python, self.context.call_conv
         state = python.gil_ensure()
         noting = python.unserialize(python.serialize_object(note))
@@ -331,7 +334,7 @@ class Call(Values):
         python.err_clear()  # in case `note` failed
         python.gil_release(state)
         calls.set_static_user_exc(builder, CallFailure)
-        # In a try block, Numba checks for an exception after every call.
+        # In a try block, do not return: Numba itself checks for an exception after every call.
         in_try = calls.check_try_status(builder).in_try
         with builder.if_then(builder.not_(in_try)):
             calls._return_errcode_raw(builder, RETCODE_USEREXC)
@@ -393,13 +396,13 @@ def _note_refusal(
 
 
 class Constants:
-    """Words that compiled code requests when it first runs: an object and function addresses.
+    """The addresses of an object and of its functions, which compiled code requests on first run.
 
     A constant is pickled as a recipe. In the process that compiled the code, unpickling finds the
-    existing constant.
+    existing constant. Other processes create a new one.
     """
 
-    #: Constants that were requested: compiled code refers to them as long as the process lives.
+    #: Constants by token, never freed: compiled code refers to them until the process ends.
     kept: dict[object, Constants] = {}
     _numbers = itertools.count()
     _process = os.urandom(8)
@@ -422,7 +425,7 @@ class Constants:
 
 
 def _source(part: NativeCallable) -> NativeCallable:
-    """Return the callable that an entry was taken from, which records where the entry came from."""
+    """Return the first callable that had an entry: it records the origin, so it can be pickled."""
     owner = part._owners[-1:]
     while owner and isinstance(owner[0], NativeCallable) and holds_entry(owner[0], part.address()):
         part = owner[0]
@@ -443,7 +446,7 @@ def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> i
 
 
 class _Core:
-    """The core's words: its symbol table, and the function that raises exceptions left behind."""
+    """Two addresses in the core: its symbols, and the function that raises pending exceptions."""
 
     words = _lib.ffi.new(
         "uintptr_t[]",
@@ -456,7 +459,7 @@ class _Core:
 
 
 def _core_words() -> int:
-    """Return the address of the core's words."""
+    """Return the address of the two words in `_Core`."""
     return int(_lib.ffi.cast("uintptr_t", _Core.words))
 
 
@@ -480,7 +483,7 @@ def constants(
 
 
 def _words(builder: ir.IRBuilder, address: ir.Value, count: int) -> list[ir.Value]:
-    """Return the words at an address, loaded at function entry; they never change."""
+    """Return the words at an address. They never change, so load them at function entry."""
     found = []
     with builder.goto_entry_block():
         for index in range(count):
@@ -491,7 +494,7 @@ def _words(builder: ir.IRBuilder, address: ir.Value, count: int) -> list[ir.Valu
 
 
 def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core) -> ir.Value:
-    """Return the address of a constant's words, which the first run requests from Python.
+    """Return the address of a constant's words; the compiled code requests it on its first run.
 
     The request is made at function entry, outside all loops. If it fails, the words are all 0, and
     the exception is raised where the constant is used.
@@ -512,7 +515,7 @@ def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core
 
 
 def _asking(context: NumbaObject, module: ir.Module, asked: Constants | _Core) -> ir.Function:
-    """Return the module's function that returns the address of a constant's words."""
+    """Return the LLVM function that requests the address of a constant's words once."""
     digest = hashlib.sha256(serialize.dumps(asked)).hexdigest()[:16]
     name = f"nativecall.constant.{digest}"
     if name in module.globals:

@@ -1,7 +1,7 @@
-"""The C function around a jitted function that was compiled for a signature.
+"""Compile the C function around a jitted function that was compiled for a signature.
 
-It follows the platform's C calling convention and handles exceptions as the package's docstring
-describes.
+The C function follows the platform's C calling convention. The docstring of the package describes
+how it handles exceptions.
 
 Importing this module imports Numba.
 """
@@ -39,7 +39,7 @@ def enclose(
 ) -> tuple[int, NumbaObject]:
     """Compile the C function around a compiled function, in a separate Numba library.
 
-    Return its address and the library. Reports of exceptions show `owner`.
+    Return its address and the library. Unraisable reports show `owner`.
     """
     context = cpu_target.target_context
     symbol = f"nativecall_{next(_number)}_{name}"
@@ -112,7 +112,7 @@ class _Writer(Values):
     def arguments(self, kinds: tuple[NumbaObject, ...]) -> list[ir.Value]:
         """Convert the arguments that C passes to the arguments of the jitted function.
 
-        C passes nothing for omitted arguments, which have their defaults. `*args` becomes a tuple.
+        C does not pass omitted arguments; they have their defaults. `*args` becomes a tuple.
         """
         args = self.errors.passed(self.signature.args)
         rest = iter(zip(args, self.passed, strict=False))
@@ -132,7 +132,7 @@ class _Writer(Values):
         return found
 
     def keep_exception(self, raised: Callable[[NumbaObject], None], owner: object) -> None:
-        """Emit code that raises the exception of `raised` unless one is already pending."""
+        """Emit code that raises the exception of `raised`, unless another exception is set."""
         builder = self.builder
         python = self.context.get_python_api(builder)
         state = python.gil_ensure()

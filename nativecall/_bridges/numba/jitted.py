@@ -1,10 +1,10 @@
-"""Jitted functions: choose the instance to compile, and get the instance's C function.
+"""Compile a jitted function for a signature, and return its C function.
 
 An instance is a jitted function compiled for given argument types. Omitted arguments have their
 defaults, and surplus arguments go to `*args`.
 
-Arrays. If Numba can compile the function for read-only arrays, it does, so that callers may pass
-read-only arrays. The signature then declares these arguments `const`.
+Arrays. If possible, the function is compiled for read-only arrays, so that callers may pass them.
+The signature then declares these arguments `const`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check(obj: NumbaObject) -> None:
 
 
 class Instance:
-    """An instance of a jitted function (a Numba dispatcher), which keeps the machine code alive."""
+    """An instance of a jitted function (a Numba dispatcher); it keeps the machine code alive."""
 
     __slots__ = ("_library", "compiled", "function", "signature")
 
@@ -83,7 +83,7 @@ class Instance:
         return Function(address, self.signature, self, name, flags)
 
     def pickled(self, *how: Foreign) -> tuple[object, ...]:
-        """For `pickle`: Numba pickles the jitted function; the other process compiles it again."""
+        """Support `pickle`: Numba pickles the jitted function; unpickling compiles it again."""
         return wrapped, (NativeCallable, self.function, *how)
 
 
@@ -134,7 +134,7 @@ def _compile(
 
 
 def _only_raises(obj: NumbaObject, returned: NumbaType) -> bool:
-    """Return whether a jitted function never returns. Its result type matches all others."""
+    """Return whether a jitted function always raises; any result type is then accepted."""
     if returned != core("types").none:
         return False
     return all([not one.opname.startswith("RETURN_") for one in dis.get_instructions(obj.py_func)])
@@ -145,25 +145,27 @@ def compiled_for(
 ) -> tuple[NumbaObject, tuple[bool, ...]]:
     """Compile a jitted function for arguments. In error messages, `wanted` describes them.
 
-    Return the compiled function, and for each argument whether it is compiled as read-only. That
-    includes at least the `readonly` arguments.
+    Return the compiled function, and for each argument whether it is compiled as read-only. The
+    arguments in `readonly` always are.
 
-    Numba has separate types for read-only arrays; code compiled for those accepts all arrays.
+    Numba has separate types for read-only arrays. Our C function passes any array to code that was
+    compiled for a read-only one.
     """
     for promised in _promises(args, readonly):
         try:
             return _instance(obj, wanted, args, promised), promised
         except SignatureError as error:
-            # Other errors have nothing to do with read-only arrays.
+            # Other errors would occur with writable arrays, too.
             if "readonly" not in str(error.__cause__):
                 break
     return _instance(obj, wanted, args, readonly), readonly
 
 
 def _promises(args: tuple[CType, ...], readonly: tuple[bool, ...]) -> Iterator[tuple[bool, ...]]:
-    """Yield which arguments to try as read-only, beyond those in `readonly`.
+    """Yield the combinations of read-only arguments to try; each includes those in `readonly`.
 
-    First all arrays; then all except the last or the first ones, to which functions usually write.
+    The first combination contains all arrays. The next ones leave out the last or the first arrays,
+    because functions usually write to those.
     """
     views = [at for at, one in enumerate(args) if one.kind == "view" and not readonly[at]]
     for count in range(len(views)):
@@ -179,7 +181,7 @@ def _promises(args: tuple[CType, ...], readonly: tuple[bool, ...]) -> Iterator[t
 def _instance(
     obj: NumbaObject, wanted: str, args: tuple[CType, ...], readonly: tuple[bool, ...]
 ) -> NumbaObject:
-    """Compile for exactly these read-only arrays; omitted arguments have their defaults."""
+    """Compile a jitted function with exactly the `readonly` arrays as read-only."""
     kinds = tuple([numba_type(one, const) for one, const in zip(args, readonly, strict=True)])
     name = obj.py_func.__name__
     try:  # Numba reports a wrong number of arguments in a page of text
@@ -195,7 +197,7 @@ def _instance(
             obj.compile(kinds)
         except MemoryError:
             raise
-        except Exception as error:  # also from the compiler's own code
+        except Exception as error:  # a bug in the compiler may raise other exceptions
             if any(readonly):
                 wanted += ", with arrays that may not be written to"
             raise refusal(name, wanted, error) from error
@@ -206,7 +208,7 @@ def _instance(
 
 
 def refusal(name: str, wanted: str, error: Exception) -> SignatureError:
-    """Return the error for a failed compilation: the most useful line of Numba's page of text."""
+    """Return the error for a failed compilation, with the most useful line of Numba's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith("Failed in ")]
     reason = (telling or lines or [type(error).__name__])[0].removeprefix("- ")

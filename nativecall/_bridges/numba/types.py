@@ -34,7 +34,7 @@ _checked: list[str] = []  # the version of this process, once it is known to be 
 
 
 def core(name: str) -> ModuleType:
-    """Return a module of `numba.core`, which is loaded if any Numba object exists."""
+    """Return a module of `numba.core`. It is already loaded, because a Numba object exists."""
     return sys.modules["numba.core." + name]
 
 
@@ -76,7 +76,7 @@ def ctype_of(kind: NumbaType) -> CType:
         return pointer_to(VOID)
     if isinstance(kind, types.CPointer):
         return pointer_to(ctype_of(kind.dtype))
-    if isinstance(kind, types.NestedArray):  # Numba derives it from Array
+    if isinstance(kind, types.NestedArray):  # before Array, its base class
         return Array(ctype_of(kind.dtype), kind.shape)
     if isinstance(kind, types.Array):
         return View(ctype_of(kind.dtype), kind.ndim)
@@ -190,7 +190,7 @@ def is_struct(kind: NumbaType, ctype: CType) -> bool:
 
 
 def is_item(kind: NumbaType, ctype: CType) -> bool:
-    """Return whether array elements match the pointee of a pointer or the items of a view."""
+    """Return whether array elements of a Numba type match a C type."""
     try:
         return suits(ctype_of(kind), ctype)
     except SignatureError:
@@ -198,7 +198,7 @@ def is_item(kind: NumbaType, ctype: CType) -> bool:
 
 
 def leads_to(ctype: CType, kind: NumbaType) -> bool:
-    """Return whether a pointer points to elements of a Numba type.
+    """Return whether the pointee of a pointer matches elements of a Numba type.
 
     Return True for `void *` and for types that are not pointers.
     """
