@@ -1,6 +1,6 @@
-"""A cache of object files and parsed declarations, in memory and on disk.
+"""Cache object files and parsed declarations, in memory and on disk.
 
-Processes and versions of nativecall share the directory. It is:
+All processes and versions of nativecall share one cache directory. It is:
 
 1. ``$NATIVECALL_CACHE_DIR`` if set; if set but empty, the cache stays in memory;
 2. otherwise the user's cache directory, as platformdirs names it.
@@ -9,16 +9,17 @@ Guarantees:
 
 - A file appears whole or not at all. Its length and BLAKE2b hash are checked when it is read. A
   file that fails the check is ignored and replaced.
-- The least recently used files are deleted when the total size exceeds the bound. A process checks
+- If the total size exceeds the bound, the least recently used files are deleted. A process checks
   the total at its first write, and again whenever it has written a sixteenth of the bound.
-- New files and directories, including missing parents, are accessible to their owner alone.
-  Permissions of existing ones are not changed.
+- New files and directories, including missing parents, are accessible only to their owner.
+  Permissions of existing files and directories are not changed.
 - If the directory is missing, it is created. If it cannot be created, or is full, read-only or
   writable by others, the cache works in memory only, without an error.
-- There are no locks: a `Cache` may be used from any thread, from finalizers and after a fork.
+- There are no locks: you may use a `Cache` from any thread, from finalizers and after a fork.
 
 The files hold machine code that will be executed. A directory or file is therefore not used if it
-belongs to another user, or if its group or others may write to it. Only regular files are read.
+belongs to another user (except root), or if its group or others may write to it. Only regular files
+are read.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ _READING: int = (
 def directory() -> str | None:
     """Return the absolute path of the cache directory, which need not exist.
 
-    The module's docstring states the rule. None means that the cache stays in memory. A relative
-    path returns None, too, if the current directory was deleted.
+    The module's docstring states the rule. None means that the cache stays in memory. Also return
+    None for a relative path if the current directory was deleted.
     """
     chosen = os.environ.get("NATIVECALL_CACHE_DIR")
     if chosen is not None:
@@ -66,7 +67,7 @@ def directory() -> str | None:
             return None  # the path is relative, and the current directory was deleted
     usual = sys.platform == "linux" and "ANDROID_ROOT" not in os.environ
     if usual and "platformdirs" not in sys.modules:
-        # Compute what platformdirs would return: importing it takes as long as the rest of a load.
+        # Compute the same path as platformdirs, whose import takes as long as the rest of a load.
         home = os.environ.get("XDG_CACHE_HOME", "")
         home = home if home.strip() else os.path.expanduser("~/.cache")
         if os.path.isabs(home):
@@ -115,7 +116,7 @@ class Cache:
             self._write(key, data)
 
     def discard(self, key: bytes) -> None:
-        """Forget the content of a key."""
+        """Delete the content of a key from memory and from the directory."""
         self._memory.pop(key, None)
         if self.where is not None and not self.refusal():
             _remove(self._path(self.where, key))
@@ -243,7 +244,11 @@ class Cache:
             return os.open(part, creating, 0o600)
 
     def _trim(self, keep: str) -> None:
-        """Delete the least recently used files until an eighth of the bound is free."""
+        """Delete abandoned partial files.
+
+        If the total exceeds the bound, also delete the least recently used files until an eighth of
+        the bound is free.
+        """
         found = sorted(_entries(self.where))
         total = sum(size for _, size, _ in found)
         abandoned = time.time() - _ABANDONED

@@ -1,4 +1,7 @@
-"""NumPy: ufuncs, both ways (nativecall/_ufunc/), bit generators, and masked arrays."""
+"""NumPy bridge: convert ufuncs to and from callables; read bit generators and masked arrays.
+
+nativecall/_ufunc/ converts the ufuncs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def native(obj: Foreign) -> NativeCallable | None:
-    """Return the native callable that a ufunc was made from, or that of a bit generator."""
+    """Return the native callable from which a ufunc was made, or a bit generator's callable."""
     import numpy
 
     if not isinstance(obj, numpy.ufunc):
@@ -35,7 +38,7 @@ def array(obj: Foreign) -> Foreign:
     Raises
     ------
     ValueError
-        If elements are masked, since C code would ignore the mask.
+        If elements are masked, because C code would ignore the mask.
     """
     import numpy
 
@@ -73,7 +76,7 @@ def signatures(obj: Foreign) -> list[Signature] | None:
 
 
 def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None:
-    """Return the C function of a ufunc's loop; raises SignatureError if there is none."""
+    """Return the C function of a ufunc's loop; raise SignatureError if there is none."""
     ufunc = _ufunc_of(obj)
     if ufunc is None:
         return None
@@ -86,7 +89,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
 
 
 def count(obj: Foreign) -> int | None:
-    """Return how many arguments a ufunc's loops take as C functions.
+    """Return the number of arguments that a ufunc's loops take as C functions.
 
     Return None if no loop can be a C function. Such a ufunc is called as a Python function.
     """
@@ -99,7 +102,7 @@ def count(obj: Foreign) -> int | None:
 
 
 def loops(obj: Foreign) -> bool | None:
-    """Return whether a ufunc has C functions of numbers."""
+    """Return whether a ufunc has loops yet, or None if no loop can be a C function."""
     if count(obj) is None:
         return None
     found = _ufunc_of(obj)
@@ -107,16 +110,16 @@ def loops(obj: Foreign) -> bool | None:
 
 
 def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
-    """Return a callable with one loop of a NumPy ufunc and the C function of its elements.
+    """Return a callable with one loop of a NumPy ufunc, and its C function for single elements.
 
-    `wrap` converts every loop of a ufunc to a C function of numbers. C code that has arrays can
-    call the loops themselves. Their type is ``void (char **args, const intptr_t *dimensions, const
+    `wrap` converts every loop of a ufunc to a C function of numbers. C code with arrays can call
+    the loops themselves. Their type is ``void (char **args, const intptr_t *dimensions, const
     intptr_t *steps)``, on most machines ``v:&&b&q&q``. This is NumPy's `PyUFuncGenericFunction`
     with its last argument bound.
 
     `args` has the address of each operand, inputs first. `dimensions` has the number of elements
     and then, for generalised ufuncs, the lengths of the core dimensions. `steps` has the stride in
-    bytes between elements for each operand, and then the strides of its core dimensions.
+    bytes between elements for each operand, and then the strides of the core dimensions.
 
     Parameters
     ----------
@@ -130,8 +133,8 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
     -------
     NativeCallable
         Its entries are ``d:dd`` (not for generalised ufuncs) and ``v:&&b&q&q``. NumPy calls loops
-        without the GIL. If a loop sets an exception, C code is not notified; the Python call in
-        progress raises it.
+        without the GIL. If a loop sets an exception, C code is not notified, but the Python call in
+        progress raises the exception.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""pandas: the memory of columns, indexes and extension arrays.
+"""pandas bridge: find the memory of columns, indexes and extension arrays.
 
 Memory that pandas marks as read-only stays read-only, and memory with a mask becomes read-only.
-pandas shares columns until it sees a write, and it cannot see the writes of C code.
+pandas shares columns until it sees a write, and it cannot see writes by C code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def array(obj: Foreign) -> Foreign:
     is_numpy = hasattr(dtype, "newbyteorder")
     if not is_numpy and not hasattr(dtype, "numpy_dtype"):
         raise TypeError(f"its elements, of dtype {str(dtype)!r}, are no numbers in memory")
-    # Among pandas' own number types, only the masked ones have pandas.NA as their missing value.
+    # Among pandas' own number types, only masked types use pandas.NA for missing values.
     if is_numpy or type(dtype.na_value).__name__ != "NAType":
         return obj.to_numpy(copy=False)
     missing = int(obj.isna().sum())

@@ -4,8 +4,8 @@ The reader recognises declarations at the start of a line: `ctypedef`, `cdef str
 `cdef` and `cpdef` functions, and cimports. It never raises: it skips declarations that it cannot
 read, and their names stay unknown.
 
-Cython's C name of a type contains the packages, the module and the type. The length of each package
-and module name precedes the name: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
+Cython's C name of a type contains the names of the packages, the module and the type. The length of
+each package or module name precedes it: ``__pyx_t_5scipy_6linalg_11cython_blas_d``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._fifo import Cache
 
 MOST_BYTES = 1 << 22
 
-#: NumPy's and Cython's names of types that C declarations do not have.
+#: C types by the names that NumPy and Cython use but C does not.
 SIZED = {
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "intp": "intptr_t",
@@ -43,9 +43,8 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
     ----------
     functions : dict of str to Promise
     types : dict of str to str
-        The C declaration of each type, by name. In a declaration, names of other types in the
-        file are enclosed in ``@``. Cimported names include the module, as in
-        ``@package.module.name@``.
+        The C declaration of each type, by name. In a declaration, names of types from .pxd files
+        are enclosed in ``@``. Cimported names include the module: ``@package.module.name@``.
     """
 
     __slots__ = ()
@@ -62,7 +61,7 @@ class Promise(namedtuple("Promise", ["nogil", "raises"])):
         Whether the function may be called without the GIL.
     raises : bool or None
         Whether the function may set an exception; False with ``noexcept``. None if the declaration
-        has no exception clause, because the meaning of that changed in Cython 3.
+        has no exception clause, because Cython 3 changed the default.
     """
 
     __slots__ = ()
@@ -141,7 +140,7 @@ def _cimported(text: str) -> dict[str, str]:
 
 
 def _integer(members: list[str]) -> str:
-    """Return the type of an enum, which depends on the values; int if they cannot be parsed."""
+    """Return the integer type of an enum with these values; `int` if they cannot be parsed."""
     if not members:
         return "int"
     values = ", ".join([member.rstrip(", ") for member in members])
@@ -223,7 +222,7 @@ def of_module(name: str) -> Pxd | None:
 
 
 def absolute(name: str, module: str) -> tuple[str, str]:
-    """Return the defining module of a name that a module's file cimports, and the name there."""
+    """Return the module and the name that a cimported name in `module`'s .pxd file refers to."""
     path, _, own = name.rpartition(".")
     dots = len(name) - len(name.lstrip("."))
     if dots:

@@ -1,4 +1,4 @@
-"""pyarrow: chunked arrays. Contiguous arrays themselves export Arrow's C data interface."""
+"""pyarrow bridge: read chunked arrays. Other arrays export Arrow's C data interface themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def array(obj: Foreign) -> object | None:
-    """Return the only chunk of a chunked array."""
+    """Return the only chunk of a chunked array; None for other objects."""
     if not hasattr(type(obj), "num_chunks"):
         return None
     if obj.num_chunks != 1:

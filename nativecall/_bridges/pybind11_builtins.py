@@ -1,12 +1,12 @@
-"""pybind11, since 3.0: functions that were bound as pointers, `m.def("f", &f)`.
+"""Read C++ functions that pybind11 3.0 or later bound as pointers: `m.def("f", &f)`.
 
 The built-in function that Python sees is bound to a pybind11 function record. If the function has
 no state, the record holds the function's pointer and C++ type. The name of the record's type
-contains pybind11's version of the layout, "v1". The bridge reads only this version, and only if one
-of the fields agrees with CPython's data on the same function.
+contains the version of the record's layout, "v1". The bridge reads only this version, and only if a
+record points to the same method definition as the built-in function.
 
-A C++ function may throw. **An exception that escapes it terminates the process, as with any C
-caller**. If you wrap a function, you vouch that it does not throw.
+A C++ function may throw. **If the exception escapes the function, it terminates the process, as
+with any C caller**. If you wrap a function, you vouch that it does not throw.
 
 The record does not say whether a function needs the GIL, so the bridge assumes that it does.
 """
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 _RECORD = "pybind11_detail_function_record_"
 _VERSION = "v1"
-_PLATFORM = "gxx_abi_"  # then std::vector is three pointers, and `itanium` reads type names
-# The words of a record: name, doc, signature, std::vector of arguments, the callee for Python
-# objects, three words of data, a destructor, bits and counts, the method definition, the scope, its
-# preceding function, and the next overload.
+_PLATFORM = "gxx_abi_"  # in this ABI, std::vector is three pointers; `itanium` reads type names
+# The words of a record: name, doc, signature, std::vector of arguments, the function that converts
+# Python objects, three words of data, a destructor, bits and counts (two words), the method
+# definition, the scope, the previous function of that name, and the next overload.
 _DATA, _BITS, _DEF, _NEXT = 7, 11, 13, 16
 _STATELESS = 1 << (8 + 2)  # in the word of bits: the third bit after the policy
 _MOST = 64  # overloads
@@ -46,7 +46,7 @@ _ADVICE = (
 def _is_of_c(kind: type) -> bool:
     """Return whether a type is defined in C, and its objects have a single field, a pointer.
 
-    The namespace of a class defined in Python has no built-in `__new__`.
+    Only a type defined in C has a built-in `__new__` in its namespace.
     """
     new = vars(kind).get("__new__")
     return (
@@ -72,7 +72,7 @@ def _records(obj: Foreign) -> list[int] | None:
     while first and len(found) < _MOST:
         found.append(first)
         first = word(first, _NEXT)
-    # All overloads share a name, and the definition belongs to one of them.
+    # All overloads share one built-in function, whose definition belongs to one of the records.
     return found if any([word(one, _DEF) == definition for one in found]) else None
 
 
@@ -89,7 +89,7 @@ def _read(record: int) -> tuple[int, Signature] | str:
 
 
 def _functions(obj: Foreign) -> dict[Signature, int]:
-    """Return the readable functions by signature."""
+    """Return the addresses of all functions that can be read, by signature."""
     if type(obj) is not type(len):
         return {}
     found: dict[Signature, int] = {}

@@ -1,13 +1,13 @@
-"""SciPy: LowLevelCallable, both ways.
+"""SciPy bridge: convert callables to `scipy.LowLevelCallable` and back.
 
-SciPy takes a C callback as a `LowLevelCallable` around a capsule, and compares the capsule's name
-with the spellings that a function accepts, character by character. So names are spelled here as
-SciPy spells them: plain C types, no argument names, one space after each comma.
+SciPy takes a C callback as a `LowLevelCallable` around a capsule. It compares the capsule's name,
+character by character, with the signatures that it accepts. So this module spells names as SciPy
+does: plain C types, no argument names, one space after each comma.
 
 Functions with other signatures are converted, in native code, to a signature that SciPy calls. The
-types of the arguments determine the target (`_forms_of`); trying every possible conversion would be
-wrong. For example, ``jn(n, x)`` can be converted to ``double (int, double *)``, but would then
-receive the number of coordinates as its order.
+types of the arguments determine that signature (`_forms_of`). Trying every possible conversion
+would be wrong: ``jn(n, x)`` can be converted to ``double (int, double *)``, but would then receive
+the number of coordinates as its order.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _REPORTING = (_FILTER, _FILTER1D, _TRANSFORM)
 
 
 def own_entry(obj: LowLevelCallable) -> Native | None:
-    """Return the entry that the function in a LowLevelCallable was made from."""
+    """Return the entry from which the function in a LowLevelCallable was made."""
     from scipy import LowLevelCallable
 
     if not isinstance(obj, LowLevelCallable):
@@ -67,7 +67,7 @@ def own_entry(obj: LowLevelCallable) -> Native | None:
     called = foreign.function(tuple.__getitem__(obj, 0))
     if entry is None or called is None:
         return None
-    # A thunk that acquires the GIL has its own address.
+    # If the function is a thunk that acquires the GIL, the thunk has its own address.
     found_pointer = foreign.pointer(obj.function)
     same = called.address in (entry.address(), found_pointer and found_pointer.address)
     return entry if same else None
@@ -85,7 +85,7 @@ def function(obj: LowLevelCallable) -> Function | None:
         inner = said
     elif said is not None:
         known, other = inner.signature, said.signature
-        # The function's own signature has more detail about pointees.
+        # Keep the function's own signature if both agree: it has more detail about pointees.
         alike = known is not None and other is not None and agreement(known, other)
         if not alike or alike < Agreement.POINTER:
             inner = inner._replace(signature=other, partial=said.partial, reason=said.reason)
@@ -110,7 +110,7 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
 
 
 def _has_function(capsule: object) -> bool:
-    """Return whether a capsule's name says that it holds a function."""
+    """Return whether a capsule's name is the signature of a function."""
     found = foreign.function(capsule)
     return found is not None and found.signature is not None
 
@@ -128,8 +128,7 @@ def reason(obj: Foreign) -> str | None:
 def user_data(obj: LowLevelCallable) -> int | None:
     """Return the user data of a LowLevelCallable, which SciPy stores in its capsule's context.
 
-    If the user passed none, it is the context of the capsule that the LowLevelCallable was made
-    from.
+    If the user passed no data, SciPy copies the context of the original capsule.
     """
     from scipy import LowLevelCallable
 
@@ -150,10 +149,11 @@ def of_fortran(obj: Foreign, name: str) -> Signature | None:
     """Return the signature of SciPy's BLAS or LAPACK procedure in an f2py object.
 
     The signature comes from the Cython module for the same library. Return None for other objects,
-    and for unchecked versions.
+    and for versions of SciPy that we have not checked.
 
-    A complex result is written through the first argument. SciPy calls these four procedures
-    through its own subroutines, so it does not matter how its compilers return complex numbers.
+    A complex result is written through the first argument. SciPy calls the four procedures with
+    such results through its own subroutines, which do not depend on how compilers return complex
+    numbers.
     """
     for module, exporting in _FORTRAN:
         if getattr(sys.modules.get(module), name, None) is not obj:
@@ -229,7 +229,8 @@ def _chosen(
 ) -> tuple[NativeCallable, Signature]:
     """Return the requested entry, converted if necessary, and a signature that includes `const`.
 
-    The signature is the entry's own, or the target of the conversion.
+    The last argument of that signature describes the user data. It is the entry's signature before
+    the conversion or, if no single entry fits, the requested signature.
     """
     if signature is not None:
         meant = signature if isinstance(signature, Signature) else parse(signature)
@@ -238,7 +239,7 @@ def _chosen(
         except NoEntryError:
             given = [_meant(callable[text]) for text in callable.signatures if data]
             typed = [one for one in given if takes_data(one) and len(one.args) == len(meant.args)]
-            # Where the request has 'void *', the function's own signature may have more detail.
+            # The function's own signature may be more precise than a requested 'void *'.
             return _converted(callable, meant), typed[0] if len(typed) == 1 else meant
         return _as(part, meant.text), part._chosen(None)[0].signature
     exact = _called_as_they_are(callable, data)
@@ -251,7 +252,7 @@ def _chosen(
     if exact:
         part = callable[exact[0]]
         return _as(part, exact[0]), part._chosen(None)[0].signature
-    # Of several candidates, prefer the least loss: doubles before floats.
+    # Of several candidates, prefer the one that loses least: doubles before floats.
     suited = [
         (meant, _forms_of(meant, data), text)
         for text in available
@@ -286,8 +287,8 @@ def _called_as_they_are(callable: NativeCallable, data: bool) -> list[str]:
 def _make_for(callable: NativeCallable, data: bool) -> None:
     """Ask a callable's hook, if any, to create an entry that SciPy calls.
 
-    First ask for a function of doubles, as many as the callable takes; then for each signature in
-    `_SPELLINGS`.
+    If the callable has a fixed number of arguments, first request a function of as many doubles.
+    Then request the signatures in `_SPELLINGS` one by one.
     """
     specializer = callable._specializer
     if specializer is None:
@@ -297,7 +298,7 @@ def _make_for(callable: NativeCallable, data: bool) -> None:
     if count > 0:
         wanted.insert(0, f"d:{'d' * (count - data)}{'P' if data else ''}")
         wanted = [text for text in wanted if len(parse(text).args) == count]
-        # A function that takes no numbers may be a filter of views.
+        # If the function does not take numbers, it may be a filter that takes views.
         wanted += [] if data else {1: ["d:[1]d"], 2: ["v:[1]d[1]d"]}.get(count, [])
     for text in wanted:
         specialize.ask(callable, text)
@@ -312,7 +313,7 @@ def _make_for(callable: NativeCallable, data: bool) -> None:
 def _as(part: NativeCallable, form: str) -> NativeCallable:
     """Return one entry in the form that SciPy calls, reporting failures as SciPy expects.
 
-    A status without an error convention is used unchanged.
+    An integer status without an error convention is passed to SciPy unchanged.
     """
     if not _reports(part, form):
         return part.convert(form, errors="zero")
@@ -350,9 +351,9 @@ def _meant(part: NativeCallable) -> Signature:
 
 
 def _forms_of(signature: Signature, data: bool) -> list[str]:
-    """Return the signatures to convert a function to, one after the other, for SciPy to call it.
+    """Return the signatures through which a function is converted, in order, for SciPy to call it.
 
-    With `data`, a last argument of any pointer type takes user data; otherwise only a void pointer
+    With `data`, a last argument of any pointer type takes user data. Otherwise only a `void *`
     does. The other arguments determine the form:
 
     - one or more numbers, or the number of coordinates and their address (quad)
@@ -374,7 +375,7 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
     if signature.result.kind == "float":
         several = _NQUAD_DATA if has_data else _NQUAD
         if args and all(map(_is_float, args)):
-            # Convert to doubles by value first, since only these can then be read from an array.
+            # Convert to doubles by value first: only these can then be read from an array.
             numbers = f"d:{'d' * len(args)}{'P' if has_data else ''}"
             return [numbers] if len(args) == 1 else [numbers, several]
         if _are(args, "int", "d"):
@@ -424,5 +425,5 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
         return value
     cif = callinterface.of_argument(ctype, readonly=readonly)
     pin = _ext.pin(cif, "'user_data'", -1, value)
-    # An empty buffer may have an address; SciPy would reject a capsule of NULL.
+    # SciPy rejects a capsule of NULL. An empty buffer may still have an address.
     return _ext.capsule(pin.address, b"void *", pin) if pin.address else None

@@ -209,6 +209,7 @@ def by_position(
     """Return the arguments of a call by position.
 
     Defaults replace arguments that are missing before the last one passed.
+
     Raise TypeError for an unknown name.
     """
     if not jitted.is_jitted(obj):

@@ -32,6 +32,7 @@ def suspect(
     values: Values, order: str, ctype: CType, kind: NumbaType, value: ir.Value
 ) -> tuple[ir.Value, ir.Value] | None:
     """Emit the check of an argument; return whether to reject it, and its lengths by dimension.
+
     Return None if the argument needs no check.
     """
     builder = values.builder

@@ -425,7 +425,7 @@ class Constants:
 
 
 def _source(part: NativeCallable) -> NativeCallable:
-    """Return the first callable that had an entry: it records the origin, so it can be pickled."""
+    """Return the first callable that had an entry; it records the entry's origin, for `pickle`."""
     owner = part._owners[-1:]
     while owner and isinstance(owner[0], NativeCallable) and holds_entry(owner[0], part.address()):
         part = owner[0]
@@ -515,7 +515,7 @@ def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core
 
 
 def _asking(context: NumbaObject, module: ir.Module, asked: Constants | _Core) -> ir.Function:
-    """Return the LLVM function that requests the address of a constant's words once."""
+    """Return the LLVM function that requests and caches the address of a constant's words."""
     digest = hashlib.sha256(serialize.dumps(asked)).hexdigest()[:16]
     name = f"nativecall.constant.{digest}"
     if name in module.globals:

@@ -42,15 +42,15 @@ class Values:
     def __init__(self, context: NumbaObject, builder: ir.IRBuilder) -> None:
         self.context = context
         self.builder = builder
-        #: A function that emits the handling of an integer that does not fit its C type. Its
-        #: arguments are the C type, the integer extended to 64 bits, and whether that is signed. If
-        #: this is None, integers are truncated.
+        #: Emits code for an integer that does not fit its C type. The arguments are the C type, the
+        #: integer extended to 64 bits, and whether the integer is signed. If None, integers are
+        #: truncated.
         self.refuse: Callable[[CType, ir.Value, bool], None] | None = None
 
     # -- from C ----------------------------------------------------------------------------------
 
     def from_c(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
-        """Return a C value in Numba's representation."""
+        """Convert a C value to Numba's representation."""
         if ctype.kind == "view":
             return self._array(kind, value)
         if ctype.kind == "bool":
@@ -99,7 +99,7 @@ class Values:
     # -- to C ------------------------------------------------------------------------------------
 
     def number(self, ctype: Foreign, kind: NumbaType, value: ir.Value) -> ir.Value:
-        """Return a number or a pointer for C."""
+        """Convert a number or a pointer to C's representation."""
         if ctype.kind in ("voidptr", "pointer"):
             return self.builder.bitcast(value, POINTER)
         if self.refuse is not None and ctype.kind == "int":
@@ -108,10 +108,9 @@ class Values:
         return self.builder.zext(value, ir.IntType(8)) if ctype.kind == "bool" else value
 
     def _check(self, ctype: Scalar, kind: NumbaType, value: ir.Value) -> None:
-        """Emit a check that an integer is in the range of a C type, unless its type ensures that.
+        """Emit a check that an integer fits a C type, unless the integer's type ensures that.
 
-        64-bit integers are not checked: in Numba, the sum of a `uint64` and a number may be
-        `int64`.
+        64-bit C types are not checked: in Numba, the sum of a `uint64` and a number may be `int64`.
         """
         if not isinstance(kind, types.Integer) or ctype.size == 8:
             return
@@ -160,8 +159,9 @@ class Values:
     def given(
         self, ctype: CType, kind: NumbaType, value: ir.Value, memory: ir.Value = None
     ) -> ir.Value:
-        """Return a value in the form that a lowering takes. If C passes it in memory, store it in
-        `memory`, or in a new stack slot.
+        """Convert a value to the form that a lowering expects.
+
+        If C passes the value in memory, store it in `memory` (by default, a new stack slot).
         """
         if not abi.in_memory(ctype):
             return self.number(ctype, kind, value)
@@ -171,7 +171,7 @@ class Values:
         return memory
 
     def described(self, kind: NumbaType, value: ir.Value) -> ir.Value:
-        """Return the view descriptor of an array; the descriptor is in the stack frame."""
+        """Create the view descriptor of an array in the stack frame; return its address."""
         array = make_array(kind)(self.context, self.builder, value)
         memory = reserve(self.builder, 8 * (1 + 2 * kind.ndim), 8)
         self.builder.store(self.builder.bitcast(array.data, POINTER), memory, align=8)
@@ -183,7 +183,7 @@ class Values:
 
 
 def _parts(ctype: Foreign) -> list[tuple[int, CType]]:
-    """Return the offset and the type of each item of an array, or field of a struct."""
+    """Return the offset and type of each item of an array, or of each field of a struct."""
     if ctype.kind == "array":
         return [(i * ctype.item.size, ctype.item) for i in range(ctype.length)]
     return [(field.offset, field.type) for field in ctype.fields]
