@@ -1,1 +1,1 @@
-"""The native callable, and the modules behind its methods."""
+"""Native callables: the class, and the modules that implement its methods."""

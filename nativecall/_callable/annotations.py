@@ -1,10 +1,10 @@
-"""The parameters and results of a native callable, for `inspect` and `typing`.
+"""Describe the parameters and results of a native callable for `inspect` and `typing`.
 
 `inspect.signature`, `typing.get_type_hints`, `help` and ``nativecall stubs`` share this description
 of a call interface: the arguments that Python passes, their names, and the results. Hints are
 classes, so that `functools.singledispatch` can use them: `float`, `int`, `complex`, `bool`; `bytes`
-or `str` for text; `Record` for structs; `object` for pointers and other types. A call accepts more
-than its hints: any value that converts without loss.
+or `str` for text; `Record` for structs; `object` for pointers and other types. Calls also accept
+values of other classes that convert without loss.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from .._types.ctype import CType
 
 #: An argument that Python passes: its name; whether it may be passed by name; its C type; whether C
-#: only reads through it; the characters it points to ("" for none); its index in C; and whether it
-#: is an array that C changes in place.
+#: only reads through it; the character type if it is text, or ""; its index in C; and whether it is
+#: an array that C changes in place.
 Argument = namedtuple(
     "Argument", ["name", "named", "type", "readonly", "text", "index", "is_array"]
 )
-#: A value that a call returns: its C type, the characters it points to, and whether it is an array.
+#: A value that a call returns: its C type, the character type if it is text, and whether it is an
+#: array.
 Result = namedtuple("Result", ["type", "text", "is_array"])
 
 _CLASSES: dict[str, type] = {
@@ -67,7 +68,7 @@ def arguments(cif: CallInterface) -> list[Argument]:
 
 
 def results(cif: CallInterface, flags: int) -> list[Result]:
-    """Return the values that a call from Python returns: none, one, or several as a tuple."""
+    """Describe the values that a call from Python returns: none, one, or the items of a tuple."""
     signature = cif.signature
     found = []
     dropped = cif.policies.out and outparameters.drops_result(signature, flags)

@@ -1,12 +1,12 @@
-"""Conversions of arguments that the core leaves to Python: pointers, functions, overloads.
+"""Convert arguments that the core leaves to Python: foreign pointers, functions and structs.
 
 The core converts scalars and buffers itself (csrc/values/scalars.c, csrc/values/pointers.c). It
 imports this module on first use, and calls it for:
 
 - the pointer in a foreign object
 - a C function pointer that calls a Python function
-- buffers of structs
-- how well a value matches an overload's argument
+- a check of buffers of structs
+- the cost of a value for an argument of an overload
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def pointer_argument(
     """Return the address for a pointer argument, and the owner of the memory.
 
     The core itself handles None and buffers, and calls this for other values. For a Python
-    function, the third item is the core's Stash for its exceptions. For an array without a buffer,
-    the first item is a buffer, which the core converts. Unless `index` is negative, `who` is the
+    function, also return the Stash for its exceptions. For an array that exports no buffer, return
+    a buffer instead of the address; the core converts it. Unless `index` is negative, `who` is the
     name of the callable and `cif` its call interface.
     """
     value = _ext.bare(value)
@@ -99,8 +99,8 @@ def pointer_argument(
     if found is not None:
         wanted = ctype.pointee if isinstance(ctype, Pointer) else None
         if found.at is not None and wanted is not None and wanted.kind in _HOLDS_POINTER:
-            # ctypes passes such a variable by reference, so that the function can fill it. The
-            # value of the variable is not the address of a pointer.
+            # If C takes a pointer to a pointer, ctypes passes a pointer variable by reference, so
+            # that C can fill it. The value of the variable is not the address of a pointer.
             if wanted.kind == "voidptr" and found.pointee is None:
                 return found.at, _ext.hold(value)
             variable = words(wanted, named=True) if shown else wanted.text
@@ -212,7 +212,7 @@ def _advice(
 
 
 def _leads_to(found: foreign.Pointer, wanted: CType) -> bool:
-    """Return whether a pointer may point to the wanted type, as far as is known."""
+    """Return whether a pointer may point to the wanted type; True if its target is unknown."""
     if found.pointee is not None:
         return suits(found.pointee, wanted)
     item = wanted.item if isinstance(wanted, Array) else wanted
@@ -320,7 +320,7 @@ def _function_argument(
 
 
 def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] | None]:
-    """Return the native callable that a value stands for, and the entries of that callable.
+    """Return the native callable behind a value, and its entries.
 
     For an object of another provider, return None and the object's entries. For other values,
     return None twice.
@@ -340,7 +340,7 @@ def _any_function(value: object, who: str) -> tuple[object, ...]:
     """Return the address of a C function for ``void *``, or for a function declared ``()``.
 
     These declarations do not specify the signature. Some C code declares ``void (*)(void)`` for the
-    same purpose, so a `Callback` of any signature is passed for it unconverted.
+    same purpose, so a `Callback` of any signature is passed there without conversion.
     """
     _, rows = _rows_of(value)
     if rows is not None and len(rows) == 1:
@@ -381,9 +381,9 @@ def _converted(
 
 
 def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
-    """Refuse a function that needs the GIL, unless it takes Python objects.
+    """Refuse a function that needs the GIL, unless its signature contains Python objects.
 
-    If it takes Python objects, C holds the GIL.
+    C code that passes Python objects holds the GIL.
     """
     if flags & _lib.FLAG_NEEDS_GIL and "O" not in signature:
         raise TypeError(
@@ -399,9 +399,9 @@ def _callee(ctype: FunctionPointer) -> Signature:
 def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
     """Return which arguments and results of functions passed as argument `index` are text.
 
-    With an encoding, pointers to const characters are text. Read-only arrays are marked, too.
-    Return None if there is neither text nor a read-only array. `index` counts the arguments that
-    Python passes.
+    With an encoding, pointers to const characters are text. Read-only arrays are marked, too. If
+    there is no text and no read-only array, return None. `index` counts the arguments that Python
+    passes.
     """
     if cif is None or index < 0:
         return None
@@ -546,7 +546,7 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
 
 
 def _match_function(ctype: FunctionPointer, value: object) -> int:
-    """Return the cost of a function; it is highest if the function must be converted."""
+    """Return the cost of a function: higher if it must be converted."""
     if value is None:
         return _WIDER
     for exactly, cost in ((True, _EXACT), (False, _NARROW)):
@@ -585,7 +585,7 @@ def _match_struct(struct: Struct, value: object, policies: Policies) -> int:
 
 
 def _match_items(types: Sequence[CType], value: Sequence[object], policies: Policies) -> int:
-    """Return the cost of a struct or an array: that of its items together.
+    """Return the cost of a struct or an array from the costs of its items.
 
     If no item must be narrowed, the result is less than the cost of a Python object.
     """

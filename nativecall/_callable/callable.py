@@ -1,8 +1,7 @@
 """The native callable: a Python object with a table of (signature, flags, C function pointer).
 
 Python calls the object as fast as a built-in, and C code finds its call table in about a nanosecond
-(SEP 201, CEP 1000). The speed-critical half is in C (csrc/callable/callable.c); this half need not
-be fast.
+(SEP 201, CEP 1000). The speed-critical half is in C (csrc/callable/callable.c), not here.
 
 Guarantees:
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 refuse_reload(globals(), "NativeCallable")
 
-# Held while an entry is added, so that reading the table, deciding and adding are one atomic step.
+# Held while an entry is added, so that the check of the table and the addition are one atomic step.
 # The lock is reentrant, because the garbage collector may run code that adds an entry.
 _writing = RLock()
 if hasattr(os, "register_at_fork"):
@@ -199,7 +198,7 @@ class NativeCallable(_ext.CallableBase):
         ]
 
     def _refuse(self, signature: str | None) -> None:
-        """Raise the error for a missing entry; without a signature, for none or several entries."""
+        """Raise the error for a missing entry, or for a callable without exactly one entry."""
         hooked = self._specializer is not None
         if signature is not None:
             raise NoEntryError.missing(signature, self.__name__, self.signatures, hooked)
@@ -286,7 +285,7 @@ class NativeCallable(_ext.CallableBase):
     def _refuse_change(self) -> None:
         """Raise TypeError if this is an entry of another callable.
 
-        The table of the other callable would not change with this one.
+        A change of this callable would not change the table of the other.
         """
         if self._is_entry:
             text = self.signatures[0]
@@ -348,7 +347,7 @@ class NativeCallable(_ext.CallableBase):
     # -- foreign callables -----------------------------------------------------------------------
 
     def _chosen(self, signature: str | Signature | None) -> tuple[CallInterface, int, int]:
-        """Return call interface, address and flags of an entry; None stands for the only entry."""
+        """Return the call interface, address and flags of an entry: by default, of the only one."""
         if signature is not None:
             return self[signature]._entry()
         available = self._resolved()
@@ -360,9 +359,9 @@ class NativeCallable(_ext.CallableBase):
         """Return the entry of a signature, or the only entry that agrees with it.
 
         A consumer's function type may describe pointers less precisely: as `void *` instead of
-        `double *`, or as a struct without a signature. Otherwise the types must agree: `int *` does
-        not match `double *`. Raises NoEntryError if no entry agrees, or several that differ only in
-        pointers.
+        `double *`, or as a pointer to a struct that no signature can describe. Otherwise the types
+        must agree: `int *` does not match `double *`. Raise NoEntryError if no entry agrees, or
+        more than one.
         """
         from .._types.agreement import Agreement, agreement
 
@@ -405,15 +404,15 @@ class NativeCallable(_ext.CallableBase):
             Operands are pointers to arrays, strided views, and numbers. Arrays behind pointers are
             copied first unless they are contiguous. The outputs are the result and the last
             pointers that are not const. An array that the function changes in place is both input
-            and output: ``"(n)->(n)"``. Lengths are integers named like the dimensions, or else all
-            integers.
+            and output: ``"(n)->(n)"``. Integers named like the dimensions are their lengths. If no
+            names match, all integers are lengths unless they are scalar inputs.
 
         Returns
         -------
         numpy.ufunc
             The ufunc keeps this callable alive. If you replace an entry later, the ufunc still
             calls the old function. NumPy releases the GIL around loops; loops of entries that need
-            the GIL take it. Exceptions of the function and failures by its error convention
+            the GIL acquire it. Exceptions of the function and failures by its error convention
             propagate to the call. A failure by the error convention ends the loop; otherwise the
             loop finishes before the exception is raised. The function of `check` is not called.
 
@@ -516,7 +515,7 @@ class NativeCallable(_ext.CallableBase):
 
 
 class _OfInstances(dict[str, object]):
-    """The `__annotations__` of a class that has none; instances return those of the signature."""
+    """`__annotations__`: an empty dict on the class, the hints of the signature on instances."""
 
     def __get__(self, obj: NativeCallable | None, owner: object) -> dict[str, object]:
         return self if obj is None else obj._annotations()

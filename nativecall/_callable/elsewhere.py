@@ -1,7 +1,8 @@
-"""Calls on processors with an unknown ABI: cffi makes the calls, with numbers and pointers only.
+"""Call C functions through cffi on processors whose ABI nativecall does not know.
 
-This module is the whole fallback. cffi releases the GIL around every call, so functions that need
-the GIL are refused. Structs and complex numbers cannot be passed by value, only by pointer.
+cffi releases the GIL around every call, so functions that need the GIL are refused. Arguments and
+results are numbers and pointers; structs and complex numbers can be passed only by pointer. This
+module is the whole fallback.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def function(callable: Native) -> Callable[..., object]:
         if index < len(fixed):
             held = _ext.pin(cif, name, index, value)
         else:
-            # C cannot declare const for variadic arguments, so read-only memory is accepted.
+            # A declaration cannot make variadic arguments const, so accept read-only memory.
             held = _ext.pin(callinterface.of_argument(ctype, cif.policies, True), who, -1, value)
         keep.append(held)
         return cast(cffitype.to_ffi(ctype), held.address)

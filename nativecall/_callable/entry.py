@@ -1,7 +1,7 @@
 """Resolve an object that holds a C function to an entry: address, signature, flags and owner.
 
 `resolve` accepts every target of `wrap` and `add`, and checks the target against the requested
-signature and the options. This module creates and changes nothing, so a failed call has no effect.
+signature and the options. This module changes no callable, so a failed call has no effect.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ class Entry(_Row):
     owner : object
         The object that keeps the function alive, or None.
     trampoline : str
-        How Python calls the function. ``"ahead of time"``: by compiled code for such signatures.
-        ``"plan"``: by the call plan of the signature. ``"python"``: by Python code, if calls are
-        traced or the processor's ABI is unknown.
+        How Python calls the function. ``"ahead of time"``: by code compiled with nativecall for
+        this signature. ``"plan"``: by the call plan of the signature. ``"python"``: by Python code,
+        if calls are traced or the processor's ABI is unknown.
     order : str
         The memory layout of arrays, ``"C"``, ``"F"`` or ``"A"``; see `wrap`.
     encoding : str or None
         The encoding of text; see `wrap`.
     check : callable or None
-        Called with the results of calls from Python; see `wrap`.
+        The function that checks the results of calls from Python; see `wrap`.
     fortran : bool
         Whether the function is called like a Fortran procedure; see `wrap`.
     out : tuple
@@ -182,9 +182,9 @@ _ANY_GIL = _lib.FLAG_RELEASE_GIL | _lib.FLAG_NEEDS_GIL
 
 
 def _inherit(options: Options, known: int, supposed: bool = False) -> int:
-    """Return the flags of the options; the target's `known` flags fill in for those not given.
+    """Return the flags of the options, completed with the target's `known` flags.
 
-    `supposed`: the target's GIL flags are only defaults.
+    If `supposed`, the target's GIL flags are only defaults.
     """
     flags = options.flags
     if supposed and flags & _ANY_GIL:
@@ -192,7 +192,7 @@ def _inherit(options: Options, known: int, supposed: bool = False) -> int:
     if known & _lib.FLAG_NEEDS_GIL:
         if flags & _lib.FLAG_RELEASE_GIL:
             raise ValueError("gil='release' cannot be right: the target needs the GIL")
-        known &= ~_lib.FLAG_RELEASE_GIL  # a function that needs the GIL keeps it
+        known &= ~_lib.FLAG_RELEASE_GIL  # calls of a function that needs the GIL must keep it
     if not flags & _ANY_GIL:
         flags |= known & _ANY_GIL
     if not flags & _lib.FLAG_NEEDS_GIL:
@@ -232,9 +232,9 @@ def _means(known: Signature, wanted: Signature) -> bool:
 
 
 def _is_opaque(known: CType, wanted: CType) -> bool:
-    """Return whether a known pointer is opaque, and is wanted as a pointer.
+    """Return whether a known pointer is opaque, and the wanted type is a pointer.
 
-    A pointer to an object of a Cython class may also be wanted as an object.
+    For a pointer to an object of a Cython class, the wanted type may also be an object.
     """
     if known.kind == "voidptr" and not isinstance(known, Handle):
         return wanted.kind in ("pointer", "function")
@@ -249,7 +249,7 @@ def refuse_known_otherwise(wanted: Signature, found: foreign.Function) -> None:
     if found.partial is not None:
         _refuse_contradiction(wanted, found.partial)
     forms = found.forms
-    # Refuse unless the ABI passes the arguments of at least one possible form in the same way.
+    # Accept if the ABI passes the arguments in the same way for at least one possible form.
     if forms and all([agreement(parse(one), wanted) < Agreement.INTEGER for one in forms]):
         known = " or ".join([repr(form) for form in forms])
         raise SignatureError(f"'signature' is {wanted.text!r}, but the target is {known}")
@@ -385,7 +385,7 @@ def _a(target: object) -> str:
 
 
 def kept_for(signature: Signature, keep: str | int) -> str | int:
-    """Return how long C keeps functions passed to it; the name of an argument becomes a position.
+    """Return how long C keeps functions passed to it; convert an argument's name to its position.
 
     Raises
     ------
@@ -403,7 +403,7 @@ def kept_for(signature: Signature, keep: str | int) -> str | int:
 
 
 def without(callable: Native, policy: str, owner: object) -> Native:
-    """Return a callable with the only entry of `callable`, without one policy; it keeps `owner`."""
+    """Copy the only entry of `callable` without one policy; the copy keeps `owner` alive."""
     cif, address, flags = callable._entry()
     policies = cif.policies._replace(**{policy: getattr(DEFAULT, policy)})
     return callable._derived(

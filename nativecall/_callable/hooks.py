@@ -44,7 +44,7 @@ def _extra_argument(
 
 
 def _specialize(callable: Native, signature: str) -> None:
-    """Ask a callable's specialize hook for the entry that C code looks up."""
+    """Call a callable's `specialize` hook for a signature that C code looks up."""
     from . import specialize
 
     specialize.ask_for_native(callable, signature)
@@ -62,7 +62,7 @@ def _no_overload(callable: Native, *values: object) -> None:
     raise TypeError(f"no entry of {callable.__name__!r} takes ({types}); it offers {offers}")
 
 
-#: Specs of thunks with their code. Specs that no thunk uses at the moment are kept too.
+#: Specs of thunks, with the code. Specs that no thunk uses now are kept for later thunks.
 _thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
 
 

@@ -17,7 +17,7 @@ _MOST = 200  # rows shown
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], rest: str = "") -> str:
-    """Return a table of texts; the last rows show the number of omitted rows, and the `rest`."""
+    """Return an HTML table. Its last rows show the number of omitted rows, and the text `rest`."""
     listed = [*rows]
     cells = "".join([f"<th>{escape(one)}</th>" for one in head])
     lines = [f"<table><caption>{escape(caption)}</caption>", f"<thead><tr>{cells}</tr></thead>"]

@@ -1,10 +1,10 @@
 """Convert functions passed as arguments or struct members to the signature that C declares.
 
 A native or foreign callable is converted as by `f.convert`. A jitted function is compiled for the
-signature. If the last argument of the signature is a ``void *``, and the jitted function takes one
-argument less, it is compiled without that argument (user data). The two ``void *`` of a comparison
-function are not user data. arguments.py calls this module, and keeps the converted function alive
-as long as C uses it.
+signature. If the last argument of the signature is a ``void *`` (user data), and the jitted
+function takes one argument fewer, it is compiled without that argument. The ``void *`` arguments of
+a comparison function are not user data. arguments.py calls this module, and keeps the converted
+function alive as long as C uses it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
 
 
 def _made(value: object, wanted: Signature, count: int) -> NativeCallable:
-    """Return a jitted function, or a ufunc loop converted to the signature."""
+    """Compile a jitted function for the signature, or convert the loop of a ufunc to it."""
     try:
         return _compiled(value, wanted, count)
     except SignatureError as error:

@@ -1,4 +1,4 @@
-"""Pickling of native callables: how another process recreates the same function.
+"""Pickle native callables, so that another process can recreate them.
 
 Addresses are meaningless in another process. A function is pickled by library and symbol, by the
 object it was created from, or by its name in a module. Other functions are refused, with a hint.
@@ -93,7 +93,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     if pickled is not None:
         made = pickled(*how)
     elif (entry := _entry_of(owner)) is not None:
-        # The owner was wrapped with other options, or is a foreign callable that we created.
+        # The owner was wrapped with other options, or it is a foreign callable from `f.to_*`.
         if foreign.holds_entry(entry, address):
             made = wrapped, (kind, entry, *how)
     elif owner is not None:
@@ -115,7 +115,7 @@ def _entry_of(owner: object) -> Foreign:
 
 
 def by_name(callable: object) -> Recipe | None:
-    """Return the recipe for a callable that is a module's attribute, or None."""
+    """Return the recipe for a callable that is an attribute of a module; None for others."""
     place = _place(callable)
     return None if place is None else (imported, place)
 
@@ -124,7 +124,8 @@ def _place(obj: object) -> tuple[str, str] | None:
     """Return the names of the module and the attribute that hold an object, or None.
 
     Names in ``__main__`` are often rebound, so only the object's own name counts there. Under
-    cloudpickle, no name in ``__main__`` counts, since the other process may run another program.
+    cloudpickle, no name in ``__main__`` counts, because the other process may run a different
+    program.
     """
     found: list[tuple[str, str]] = []
     for module, loaded in [*sys.modules.items()]:

@@ -1,9 +1,9 @@
-"""C function pointers that run Python functions.
+"""Describe C function pointers that run Python functions.
 
-The core executes the closure plan of the signature: it takes the GIL if necessary, converts the
-arguments to Python objects, and converts the result (csrc/callable/pycallback.h). This module
-decides what a Python function gets and may return. It serves `callback` (_callback.py), and Python
-functions passed as function-pointer arguments (arguments.py).
+The core executes the closure plan of the signature: it acquires the GIL if necessary, converts the
+arguments to Python objects, calls the function, and converts the result
+(csrc/callable/pycallback.h). This module decides how each argument and the result are converted.
+`callback` (_callback.py) uses it, and so do function-pointer arguments (arguments.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     #: How an argument is converted to a Python object.
     Reader: TypeAlias = Callable[[int], object] | CallInterface | str
 
-#: Marks a Python object among the readers of arguments.
+#: The reader of an argument that is a Python object.
 _OBJECT = "O"
 
 
@@ -110,7 +110,7 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 
 
 def _result_cif(signature: Signature, kept: bool, encoding: str | None) -> CallInterface | None:
-    """Return the call interface of a function that takes the result as its argument, or None."""
+    """Return the call interface that converts a result: a call that takes the result, or None."""
     result = signature.result
     if result.kind in ("void", "object"):
         return None

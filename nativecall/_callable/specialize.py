@@ -1,18 +1,18 @@
 """`f.specialize`: a hook that creates missing entries of a native callable on demand.
 
-SEP 201 does not define how a table gets signatures that were not foreseen. Here, a lookup of a
-missing signature calls the hook and adds its answer to the table. Lookups are `f[signature]`,
-`f.address`, `f.to_*`, `f.convert` and `wrap`; in C, those by callback.h, dynamiccall.h and other
-readers of `__nativecall_api__`. C code that reads the table directly does not call the hook, and
-never waits for it.
+SEP 201 does not define how missing signatures are added to a table. Here, a lookup of a missing
+signature calls the hook and adds the entry that it returns to the table. In Python, `f[signature]`,
+`f.address`, `f.to_*`, `f.convert` and `wrap` look up signatures. In C, callback.h, dynamiccall.h
+and other readers of `__nativecall_api__` do. C code that reads the table directly does not call the
+hook, and never waits for it.
 
 Guarantees:
 
 - A hook is called once for a signature, however many threads look it up (_singleflight.py). The
   other threads wait, unless they are running a hook themselves.
-- If the hook returns None, that is remembered for the last 256 such signatures, until another hook
-  is set. An exception is not remembered.
-- A hook that looks up the signature it is called for gets RuntimeError.
+- If the hook returns None, the signature is remembered as missing, until you set a hook again. The
+  last 256 such signatures are remembered. An exception is not remembered.
+- If a hook looks up the signature that it was called for, that lookup raises RuntimeError.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Specializer:
-    """A callable's hook, and the signatures for which it returned None. Stored by the core."""
+    """A callable's hook, and the signatures for which the hook returned None."""
 
     __slots__ = ("hook", "missing")
 
@@ -54,7 +54,7 @@ class Specializer:
         self.hook = hook
         self.missing: Fifo[str, None] = Fifo()
 
-    # `OnDemand` overrides these for a compiler's function.
+    # `OnDemand` overrides the following methods.
 
     def count(self) -> int:
         """Return the number of arguments; -1 if it varies or is unknown."""
@@ -69,7 +69,7 @@ class Specializer:
         return None
 
     def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
-        """Return the callable for a call whose arguments no entry accepts exactly.
+        """Return the callable to use if no entry accepts the arguments of a call exactly.
 
         Return None to let the core choose an entry. Raise TypeError if no function can accept the
         arguments.
@@ -150,7 +150,7 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
         )
 
     # The key does not contain the hook. So if a hook sets another hook and looks up the same
-    # signature, that is also an error. The id is valid, as the caller holds the callable.
+    # signature, that lookup also raises. The id is valid, because the caller holds the callable.
     once(("specialize", id(whole), text), known, answered, again)
 
 
@@ -211,7 +211,7 @@ def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
 
 
 def compiled(target: object, signatures: list[Signature], options: Options) -> list[NewEntry]:
-    """Return the entries for the signatures that a compiler's function was compiled for.
+    """Return the entries for the signatures for which the target is compiled already.
 
     Signatures that cannot have an entry are skipped.
     """
@@ -225,12 +225,12 @@ def compiled(target: object, signatures: list[Signature], options: Options) -> l
 
 
 class OnDemand(Specializer):
-    """A hook that compiles a compiler's function for the signatures looked up.
+    """A hook that compiles its target, such as a jitted function, for each signature looked up.
 
-    There is no entry if the function does not compile for a signature, or if the signature does not
-    suit the error convention. A consumer then tries its other signatures, and uses the first that
-    has an entry. If no entry accepts the arguments of a call exactly, the function is compiled for
-    them.
+    The hook returns None if the target does not compile for the signature, or if the signature does
+    not suit the error convention. A consumer then tries its other signatures, and uses the first
+    that has an entry. If no entry accepts the arguments of a call exactly, the target is compiled
+    for them.
     """
 
     __slots__ = ("options", "target")
@@ -303,7 +303,7 @@ class OnDemand(Specializer):
 
 
 def specializer(hook: Hook) -> Specializer:
-    """Return a Specializer for one callable; each `OnDemand` remembers what it could not make."""
+    """Return a new Specializer for one callable, with its own record of missing signatures."""
     return OnDemand(hook.target, hook.options) if isinstance(hook, OnDemand) else Specializer(hook)
 
 

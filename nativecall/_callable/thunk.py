@@ -1,9 +1,9 @@
 """`f.convert` changes the signature of a native callable, and `f.bind` fixes arguments.
 
 The C function pointer of the new callable points to a stub. The stub's data are the function to
-call and the bound values. The stub jumps to generated code, which all functions of its shape share,
-or to the core, which interprets the same conversion (_plan/conversion.py). If there is nothing to
-convert, the new callable uses the function's pointer.
+call and the bound values. The stub jumps to generated code, which thunks with the same conversion
+share. Without generated code, it jumps to the core, which interprets the conversion
+(_plan/conversion.py). If there is nothing to convert, the new callable uses the function's pointer.
 
 This module computes each `ThunkSpec` once. The core creates further thunks from the spec
 (csrc/callable/bind.c). This module also handles options, several entries and errors.
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # in place of code: call the function itself
 _TAKING_GIL = "+gil"  # in place of an error convention: only acquire the GIL
-# Thunks do not check the C stack, which would cost more than a thunk. So a chain of thunks
-# may use only this number of bytes, which even the stack of a small thread has.
+# A check of the C stack would cost more than a thunk, so thunks make none. Instead, a chain of
+# thunks may use only this number of bytes, which even a small thread's stack has.
 _MOST_STACK = 32 << 10
 _FRAME = 256  # registers, return address, intermediate values
-_BLOCKS = 768  # two register blocks and more frames, if the core converts
+_BLOCKS = 768  # if the core converts: two register blocks and more frames
 
 
 # -- hooks of a spec -----------------------------------------------------------------------------
@@ -130,10 +130,10 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
         return partial(function.convert, errors=self.errors, name=given), (self.plan.outer,)
 
     def _values(self, thunk: Thunk) -> tuple[object, ...]:
-        """Return the bound values by argument, with ... for open ones.
+        """Return the bound values by argument, with ... for open arguments.
 
-        Numbers are read from the thunk, except real and complex `long double`, whose class would
-        change.
+        Numbers are read from the thunk. Real and complex `long double` values are not, because
+        their Python class would change.
         """
         kept = iter(thunk.kept or ())
         values: list[object] = []
@@ -157,9 +157,9 @@ def spec_of(
 ) -> ThunkSpec:
     """Return the spec of thunks that convert a call interface or bind its arguments.
 
-    With `wanted`, `rest` is the name of the error convention, or empty. Without `wanted`, `rest`
-    has one byte for each argument, which tells whether the argument is bound, or `rest` is
-    `_TAKING_GIL`. `stack` is the C stack that the function uses if it is itself a thunk.
+    With `wanted`, `rest` is the name of the error convention, empty, or `_TAKING_GIL`. Without
+    `wanted`, `rest` has one byte for each argument: nonzero if the argument is bound. `stack` is
+    the C stack that the function uses if it is itself a thunk.
     """
     errors: Foreign = None
     if rest == _TAKING_GIL.encode():
@@ -199,9 +199,9 @@ def spec_of(
 
 
 def by_plan(address: int, plan: Plan, name: str, owner: object) -> Native:
-    """Return a thunk that calls the function at an address as a plan describes.
+    """Return a thunk that calls the function at an address by a plan without bound values.
 
-    The plan must not have bound values. `owner` keeps the function alive.
+    `owner` keeps the function alive.
     """
     inner = callinterface.of(plan.inner)
     code, lasts = thunk(conversion(plan))
@@ -222,7 +222,7 @@ def with_check(outer: CallInterface, flags: int, inner: CallInterface) -> CallIn
 def _policies(inner: CallInterface) -> Policies:
     """Return the policies for thunks of a function.
 
-    Thunks of Fortran procedures take the lengths of texts as arguments.
+    Thunks of Fortran procedures take the lengths of texts as ordinary arguments.
     """
     policies: Policies = inner.policies
     if policies.fortran and lengths(inner.signature):
@@ -251,7 +251,7 @@ def convert(
     if not entries:
         raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [entry for entry in entries if entry[1].text == wanted.text]
-    # Prefer the entry that loses least: for a double, an entry for double, not for float.
+    # Prefer the entry that loses least: for a double, the entry for double to that for float.
     entries.sort(key=lambda entry: (entry[1].text not in asked, losses(entry[1], wanted)))
     refused: list[SignatureError] = []
     for entry, _, _, flags in exact or entries:
@@ -264,7 +264,7 @@ def convert(
         except SignatureError as error:
             refused.append(error)
             continue
-        # None means that another thread has just added an entry.
+        # `made` is None if another thread has just added an entry.
         return convert(function, signature, errors=errors, name=name) if made is None else made
     if len(refused) == 1:
         raise refused[0]

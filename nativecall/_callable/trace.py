@@ -1,8 +1,8 @@
 """NATIVECALL_TRACE=1: run each call from Python in a frame named after the C function.
 
-Otherwise, a call has no Python frame. With the frame, faulthandler, tracebacks, profilers and
+By default, a call has no Python frame. With the frame, faulthandler, tracebacks, profilers and
 Python debuggers show which C function was called. The frame runs a Python function, which calls a
-second callable with the same entry. That callable executes its call plan.
+second callable with the same entry. The second callable executes the call plan.
 """
 
 from __future__ import annotations

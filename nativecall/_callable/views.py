@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _reduced(function: BuiltinFunctionType) -> Foreign:
-    """Pickle a view as the attribute `builtin` of its callable, other functions as usual.
+    """Pickle a view as the attribute `builtin` of its callable, and other built-ins as usual.
 
     By default, pickle would look up the view's name in its callable.
     """

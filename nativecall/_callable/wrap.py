@@ -1,6 +1,6 @@
 """`wrap`: create a native callable from any object that holds a C function.
 
-A native callable is returned unchanged if no option is given.
+If you wrap a native callable without options, it is returned unchanged.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def wrap(
         - a Cython module that exports C functions
     signature : str or Signature, optional
         A code such as ``"d:d&f"``, a C declaration, or a signature in the style of NumPy or CEP
-        1000. You may omit `signature` if the target records its own; a contradiction is refused.
-        **You vouch for the address and the signature**: a wrong one crashes the process. For a
-        module, pass the name of a function, whose fused variants become overloads; or a C
-        declaration with the name, ``"double gamma(double)"``; or any signature, with the
-        function's name as `name`.
+        1000. You may omit `signature` if the target records its own. A signature that contradicts
+        it is refused. **You vouch for the address and the signature**: a wrong one crashes the
+        process. For a module, pass the name of a function; its fused variants become overloads.
+        Or pass a C declaration with the name, ``"double gamma(double)"``, or any signature, with
+        the function's name as `name`.
     name, doc : str, optional
-        `__name__` and `__doc__`. By default, the name is that of the symbol at the address, which
-        is looked up on first use.
+        `__name__` and `__doc__`. By default, the name is the symbol at the address, which is looked
+        up on first use.
     owner : object, optional
         An object that keeps the function alive. The callable references it.
     gil : {"hold", "release", "need"}
@@ -83,15 +83,16 @@ def wrap(
         Whether to save errno after each call, for `get_errno`.
     order : {"C", "F", "A"}, optional
         The memory layout of multidimensional arrays behind pointers: row-major as in C and NumPy,
-        column-major as in Fortran, or either. The default is that of `target`, otherwise ``"C"``.
-        Other arrays are refused, not copied.
+        column-major as in Fortran, or either. The default is the layout of `target`, otherwise
+        ``"C"``. Arrays with another layout are refused, not copied.
     encoding : str, optional
         The encoding of text behind ``const char *``. Such results are `str` instead of `bytes`, and
         such arguments may be `str`. Python functions passed to C get `str`. Wide characters
         (``const wchar_t *`` and the like) need an encoding only in such Python functions.
     check : callable, optional
-        Called with each result, this callable and the tuple of its arguments. The call from Python
-        returns what `check` returns, and raises its exceptions. Native callers do not run `check`.
+        Called after each call from Python, with the result, this callable and the tuple of
+        arguments. The call returns the value that `check` returns, and raises its exceptions.
+        Native callers do not run `check`.
     fortran : bool, optional
         Whether the function is a Fortran procedure, which takes everything by reference. Calls from
         Python may then pass a number for a pointer to a number. To get a value that the procedure
@@ -111,9 +112,9 @@ def wrap(
         How long C keeps Python functions passed as function pointers. ``"call"``, the default:
         during the call only. ``"library"``: while a `Library` or function of that file is alive.
         ``"process"``: for ever. The name or position of an argument: while the object passed for it
-        is alive. Meanwhile, equal functions share one C function. A function that a kept function
-        returns is kept with the latter. If no call from Python is in progress, an exception of a
-        kept function goes to `sys.unraisablehook`.
+        is alive. Meanwhile, equal functions share one C function. If a kept function returns a
+        function, that function is kept equally long. If no call from Python is in progress, an
+        exception of a kept function goes to `sys.unraisablehook`.
     types : Library or its types, optional
         Declares the structs, unions, enums and typedefs that `signature` names in C. Without
         `signature`, declares those in the name of a capsule.
@@ -121,7 +122,7 @@ def wrap(
     Returns
     -------
     NativeCallable
-        If no option is given, a native callable is returned itself. For a built-in view or a
+        If no option is given, a native callable is returned unchanged. For a built-in view or a
         registered object, the callable behind that object is returned.
 
     Raises
