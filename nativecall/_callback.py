@@ -1,4 +1,4 @@
-"""Callbacks: Python functions as C function pointers.
+"""Create callbacks: C function pointers that run Python functions.
 
 `callback` turns a Python function and a signature into a native callable. C code may call its
 pointer from any thread; pythonfunction.py describes the call.
@@ -226,12 +226,12 @@ def _sentinel(signature: Signature, errors: object) -> tuple[Errors, bytes, list
     keep: list[object] = []
     address = int(_lib.ffi.cast("uintptr_t", memory))
     storage.store_whole(result, errors, address, "'errors'", keep, False, DEFAULT)
-    _ext.settle(keep, None)  # no call is there to raise what functions in `keep` leave
+    _ext.settle(keep, None)  # no call is in progress that could raise exceptions from `keep`
     return "none", bytes(_lib.ffi.buffer(memory, result.size)), keep
 
 
 def _annotated(function: Callable[..., object]) -> str:
-    """Return the C declaration that the annotations of a function spell."""
+    """Build a C declaration from the annotations of a function."""
     import re
     from inspect import Parameter, signature
 
@@ -300,11 +300,11 @@ def callback(
         - A value that converts to the result type. For each failure, C gets new references to the
           Python objects in the value.
         - The name of an error convention that the C code follows (see `wrap`). The flags of the
-          entry name it to native callers. For ``"nonzero"``, ``"zero"`` and ``"null"`` C gets a
+          entry record it for native callers. For ``"nonzero"``, ``"zero"`` and ``"null"`` C gets a
           result that means failure (1 for ``"nonzero"``). For ``"python"`` the exception stays
           set. For ``"argument"`` 1 is stored through the last argument, which the Python function
-          does not get. For ``"errno"`` an `OSError` sets C's errno and is not raised; any other
-          exception sets EIO and is raised or reported as usual; an integer result is -1.
+          does not get. For ``"errno"`` an `OSError` sets C's errno and is not raised. Other
+          exceptions set EIO and are raised or reported as usual. An integer result is -1.
     name, doc : str, optional
         By default, the name and the docstring of the function.
     encoding : str, optional
@@ -316,7 +316,7 @@ def callback(
         Declares the structs, unions, enums and typedefs that `signature` names. `signature` may
         itself be the name of a function type or of a function pointer type. Pointers to the
         library's types arrive as pointers of its `ffi`. With `types` you may omit `signature`. It
-        is then read from the annotations of the function: C types, or types of the library.
+        is then read from the function's annotations, which are C types or types of the library.
 
     Returns
     -------
@@ -379,6 +379,6 @@ def _callback(
             f"nativecall.callback('d:d', function) (got {type(signature).__name__})"
         )
     if function is None:
-        parse(signature)  # so that a wrong one is reported at the decorator
+        parse(signature)  # report an invalid signature at the decorator
         return partial(Callback, signature, **options)
     return Callback(signature, function, **options)

@@ -1,1 +1,1 @@
-"""Parse C declarations, from texts and from headers; no native code."""
+"""Parse C declarations in strings and headers, in pure Python."""

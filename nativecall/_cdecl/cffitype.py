@@ -4,8 +4,8 @@
     to_ffi(CType or Signature) -> cffi type
     ffi_type(node) -> cffi type
 
-cffi types are first converted to nodes, like declarations. So only one conversion, from nodes,
-determines C types.
+cffi types are first converted to nodes, as declarations are. So C types are created by only one
+conversion, from nodes.
 
 Types are cached in bounded caches and rebuilt after eviction. If a struct is built twice, cffi has
 two types for it. nativecall accepts either type wherever the other is expected.
@@ -54,9 +54,8 @@ if TYPE_CHECKING:
 BITS = "struct __nc_bits_"  # prefix of structs that stand in for a bit-field
 
 
-# The errors that cffi raises for a type that it does not support: an invalid part, a layout or
-# function that libffi does not support, or a size that does not fit. The declared type causes all
-# of them.
+# The errors that cffi raises for an unsupported type: an invalid part, a layout or function that
+# libffi does not support, or a size that does not fit. The declaration causes all of them.
 _REFUSALS = (TypeError, NotImplementedError, ValueError)
 
 
@@ -216,7 +215,7 @@ _numbers = count()  # of structs
 
 
 def to_ffi(ctype: CType | Signature) -> FFIType:
-    """Return the cffi type of a C type; for a signature, that of its function pointers.
+    """Return the cffi type of a C type; for a signature, the type of its function pointers.
 
     A struct or union that a library declares keeps the library's cffi type. Other structs get
     generated tags. Both keep their field names. A type that cffi cannot express has a stand-in of
@@ -312,7 +311,7 @@ def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData
 # member (nodes.py). A type that cffi does not support (complex long double, 128-bit integers,
 # functions that cannot be called) becomes bytes of the same size, or `void *`.
 #
-# A type's structs behind pointers are created together with it, so that all pointers can be
+# Creating a type also creates the structs behind its pointers, so that all pointers can be
 # dereferenced.
 
 
@@ -435,7 +434,7 @@ def _held(record: Record) -> Iterator[Record]:
 
 
 def _complete(record: Record, pending: list[Record]) -> None:
-    """Set the members of a struct, after those of the structs that it contains."""
+    """Set the members of the structs that a struct contains, and then its own members."""
     for one in postorder(record, _held):
         if not one.is_whole and one.fields is not None:
             _fill(one, pending)
@@ -468,7 +467,7 @@ def _fill(record: Record, pending: list[Record]) -> None:
 def unit_of(member: Foreign, size: int) -> tuple[Scalar, int] | None:
     """Return the integer that contains a bit-field, and its offset; None if there is none.
 
-    The declared type is preferred, if it fits within the struct.
+    Prefer the declared type if it fits within the struct.
     """
     scalar = member.type.scalar
     first = member.first_bit

@@ -1,8 +1,8 @@
-"""Declarations: a table of plain data that can be cached, and the objects built from it.
+"""Store C declarations as a table of plain data that can be cached, and build objects from it.
 
 The table stores a type as its text, with the names of fields. `Declarations` builds signatures and
-types from a table on first use. Tables are cached on disk (header.py). A cached table needs neither
-the code that creates tables (tables.py) nor the parsers.
+types from a table on first use. Tables are cached on disk (header.py). Reading a cached table needs
+no parser, and no code that creates tables (tables.py).
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Declarations:
     rows : dict of str to tuple
         The functions as plain data (grammar.py).
     plain : dict of str to tuple
-        The same dict, or an empty one if a function has a body, a position in a header, or a
-        symbol with another name.
+        `rows`, or an empty dict if a function has a body, a position in a header, or a symbol with
+        another name.
     variables : mapping of str to CType
     readonly : frozenset of str
         The variables that are `const`.
@@ -127,7 +127,7 @@ class Declarations:
         The C types of variables that are not numbers. For pointers to const characters and for
         const arrays of characters, the second item is the character type, else "".
     table : dict
-        The data itself, as plain data.
+        The table of plain data.
     compiled : bytes or None
         The inline functions as a shared object, if frozen (_library/frozen.py).
     wanted : Wanted or None
@@ -139,8 +139,8 @@ class Declarations:
     stamps : mapping of str to tuple
         The version stamp of each file of the headers at the time of reading.
     whole : Declarations or None
-        If these declarations are restricted to some names: the unrestricted declarations, which
-        have the types.
+        If these declarations are limited to some names: the unlimited declarations, which contain
+        the types.
     owner : Owner or None
         Owner of the types that pointers name; set before anything is built.
     """
@@ -301,7 +301,7 @@ def edition() -> tuple[object, ...]:
 
 
 def _of_cffi() -> list[str]:
-    """Return the file of cffi's core; none if it is built into Python.
+    """Return the file of cffi's core as a list; empty if the core is built into Python.
 
     cffi is not imported, because the import takes longer than reading a cached table.
     """
