@@ -143,7 +143,8 @@ NC_SHARED_VARIABLE NC_THREAD_LOCAL NcCallback *nc_callback_innermost = NULL;
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Return whether to stop: the callback raised or can no longer run. Any thread; no GIL needed. */
+/* Return whether C code should stop, because the callback raised or can no longer run. Any thread;
+ * no GIL needed. */
 NC_STATIC_INLINE int nc_callback_failed(const NcCallback *callback)
 {
     return nc_load_relaxed_intptr(&callback->failed) != 0;

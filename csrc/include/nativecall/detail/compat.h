@@ -135,7 +135,7 @@ NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
     return value;
 }
 
-/* Return a value of the type's own dictionary, a new reference, as nc_dict_item does. */
+/* Like nc_dict_item, for the type's own dictionary. */
 NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
 {
     PyObject *dict = nc_type_dict(type);

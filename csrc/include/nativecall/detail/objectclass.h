@@ -11,8 +11,9 @@
  *                                             of its entry, and the offset from object to self
  *                 NC_SLOT_NATIVECLASS_ID      the NcClass itself
  *
- *             So one lookup both checks for a base and casts to that base. A method is the same
- *             through every base, because a cast never changes the object's address.
+ *             So one lookup both checks for a base and casts to that base. A method lookup gives
+ *             the same result through every base, because a cast never changes the object's
+ *             address.
  * Invariants: a class keeps the offsets of its first base's fields. It places the fields of its
  *             other bases, and its own fields, at lower addresses. So only the fields of other
  *             bases may move. The fields of each class of the MRO exist once, even if several paths

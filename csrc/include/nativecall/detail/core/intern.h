@@ -29,7 +29,7 @@
  *               interned before the reader's call, it is always found: the reader acquires the
  *               table that holds the string, or a later one.
  *             - All other fields of the registry are accessed only with the mutex held. A forked
- *               child inherits the state of the mutex: hold it across fork.
+ *               child inherits the state of the mutex, so hold the mutex across fork.
  *
  * Errors:     NC_E_NOMEM, NC_E_TOOLONG (more than NC_INTERN_MAX_LENGTH bytes); the registry is
  *             then unchanged.

@@ -25,7 +25,7 @@ NC_STATIC_INLINE PyCustomSlot *nc_slottable_rows(const PyCustomSlotTable *table)
     return (PyCustomSlot *)(uintptr_t)(table + 1);
 }
 
-/* As nc_slottable_find, but compare row `expected_pos` first (SEP 200, "Slot expected position").
+/* Like nc_slottable_find, but compare row `expected_pos` first (SEP 200, "Slot expected position").
  * Any position is valid; a position beyond the table only costs a comparison. Pass 0 if you know no
  * position. */
 NC_STATIC_INLINE PyCustomSlot *nc_slottable_find_expected(const PyCustomSlotTable *table,

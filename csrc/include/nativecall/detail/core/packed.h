@@ -15,11 +15,11 @@
  *                 0100        15 nibbles of symbols
  *
  *             The nibbles form one stream, highest first. A symbol is a nibble 1 to 11, or a nibble
- *             12 to 15 followed by another. A nibble 0 always terminates the signature, and zeros
- *             pad the rest. Each character of the canonical text has a symbol, except ':'. It needs
- *             none, because it always follows a result. A table entry is a packed signature and an
- *             8-byte cell with the function pointer: 16, 32, 48 ... bytes. A zero word terminates
- *             the table.
+ *             12 to 15 followed by a second nibble. A nibble 0 always terminates the signature, and
+ *             zeros pad the rest. Each character of the canonical text has a symbol, except ':'. It
+ *             needs none, because it always follows a result. A table entry is a packed signature
+ *             and an 8-byte cell with the function pointer: 16, 32, 48 ... bytes. A zero word
+ *             terminates the table.
  *
  * Invariants: a word is a number, independent of byte order; equal words on two platforms mean
  *             equal canonical texts. Packing is injective, and no packed signature is a prefix of
