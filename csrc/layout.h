@@ -10,9 +10,9 @@
  * *overloaded*: a tuple of singles (`parts`), chosen by argument types. There may be millions of
  * singles, so a single contains its tables, and rarely used fields are separate (`more`).
  *
- * Code that makes calls reads the pointer from the callable, so no function needs code of its own.
- * Common shapes of signatures have trampolines, which are compiled into the core. All other shapes
- * use a call plan, which is made when a call interface is first called (call/).
+ * Code that makes calls reads the function pointer from the callable, so no function needs code of
+ * its own. Common shapes of signatures have trampolines, which are compiled into the core. All
+ * other shapes use a call plan, which is made when a call interface is first called (call/).
  *
  * The operations are in callable/callable.c, a layer above the conversions of values.
  *

@@ -3,7 +3,7 @@
  * Kept thread states. PyGILState_Ensure creates a thread state at the first call in a thread that
  * Python did not start. The state is kept until the thread ends. So `threading.local` data lasts
  * from one call to the next, and later calls allocate nothing. PyGILState counts this call of
- * Ensure as open, so other calls of Ensure and Release in other code never delete the state.
+ * Ensure as open, so calls of Ensure and Release in other code never delete the state.
  *
  * When a thread ends, the destructor of a thread-local value runs. The destructor does not hold the
  * GIL and must not wait for it, because the thread that holds the GIL may be joining this thread.

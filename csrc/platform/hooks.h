@@ -48,9 +48,9 @@ typedef struct {
                             (values/outparameters.c) */
     PyObject *out_store; /* (ctype, length, value, address, owner, who, keep, policies): writes the
                             value that Python passes to an out-parameter's memory */
-    /* Native objects: nativecall/_native_objects. NULL until that is imported. */
+    /* Native objects: nativecall/_native_objects. NULL until that package is imported. */
     PyObject *describe_class; /* (name, bases, namespace) -> the class's declarations */
-    PyObject *publish_class;  /* (class, address of its native class): a dict of descriptors */
+    PyObject *publish_class;  /* (class, address of its NcClass) -> dict of attributes */
     PyObject *view_array;     /* (array, name, address, code, class) -> NumPy view of the field */
     /* Set when the package is imported. */
     PyObject *describe; /* (Signature, hidden arguments, policies) -> a call interface's parts */

@@ -79,7 +79,7 @@ size_t nc_stack_left(void)
 {
     uintptr_t here = NC_STACK_HERE;
     if (!bounds.known || left_above(here) == 0) {
-        find_bounds(); /* if none is left: the main thread's limit may have been raised since */
+        find_bounds(); /* again if none is left: the main thread's limit may have been raised */
     }
     return left_above(here);
 }

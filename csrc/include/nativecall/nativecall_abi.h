@@ -29,7 +29,7 @@
 #define NC_FLAG_RELEASE_GIL ((uintptr_t)1 << 2)  /* slow: release the GIL around the call */
 #define NC_FLAG_ERRNO ((uintptr_t)1 << 3)        /* set errno before the call, save it after */
 #define NC_ERRORS_MASK ((uintptr_t)0x7 << 4)     /* how a failure is reported: a value below */
-#define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* it cannot fail, or this is unknown */
+#define NC_ERRORS_NONE ((uintptr_t)0 << 4)       /* the function cannot fail, or this is unknown */
 #define NC_ERRORS_PYTHON ((uintptr_t)1 << 4)     /* an exception is set; check with the GIL held */
 #define NC_ERRORS_NONZERO ((uintptr_t)2 << 4)    /* the integer result is nonzero */
 #define NC_ERRORS_ZERO ((uintptr_t)3 << 4)       /* the integer result is zero */
@@ -170,7 +170,7 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
 }
 static NcNativeApi nc_abi_wrong; /* marks an invalid __nativecall_api__; no fields set */
 static struct {
-    unsigned tag; /* unique type version: a change resets it to 0, then assigns a new one */
+    unsigned tag; /* unique type version: a change resets it to 0, a lookup assigns a new one */
     const NcNativeApi *api;
 } nc_abi_kept[64]; /* cache by tag; unused on free-threaded builds */
 NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type)

@@ -67,8 +67,8 @@ NC_STATIC_INLINE size_t nc_nativetable_retired_bytes(const NcNativeTable *table)
     return table->calls.growth.retired_bytes + table->packed.growth.retired_bytes;
 }
 
-/* Append an entry to both tables, given its packed words (nc_signature_pack without flags). The
- * interned signature is not read. */
+/* Append an entry to both tables, given its packed words (nc_signature_pack without flags). Only
+ * the address of the interned signature is used, not its text. */
 NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signature,
                                         const uint64_t *words, size_t count, uintptr_t flags,
                                         void *function)

@@ -1,7 +1,7 @@
 /* nativecall/view.h: passes strided arrays to C functions, as pointer, shape and strides.
  *
  * Idea:       an argument `[n]T` of a signature is a pointer to a descriptor, which the caller
- *             fills from the array without copying it. The callee is plain C:
+ *             fills from the array without copying the elements. The callee is plain C:
  *
  *                 typedef NC_VIEW(double, 2) Matrix;
  *

@@ -23,8 +23,9 @@ typedef struct {
     PyTypeObject *root;                                       /* nativecall.NativeObject */
     void *waiting;                /* destroyed objects that still own a reference to their type */
     destructor statement_dealloc; /* tp_dealloc of classes created by class statements */
-    /* Set by the package, or NULL. `describe` modifies a class body and returns a new capsule for
-     * it (nc_class_capsule), or None. `publish` adds descriptors for the class's own members. */
+    /* Set by the package, or NULL. `describe` modifies the namespace of a class body, and returns
+     * a new capsule (nc_class_capsule) or None. `publish` adds descriptors for the class's own
+     * members. */
     PyObject *(*describe)(PyObject *name, PyObject *bases, PyObject *space);
     int (*publish)(PyTypeObject *type, NcClass *cls);
 } NcObjects;

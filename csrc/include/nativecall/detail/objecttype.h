@@ -105,7 +105,8 @@ NC_STATIC int nc_type_is_traversed(const PyTypeObject *type)
     return type != NULL;
 }
 
-/* mro(): CPython calls it before any Python code can see the new class. */
+/* mro(). CPython calls it before any Python code can see the new class. So the allocator and the
+ * NcClass are in place before the first object. */
 NC_STATIC PyObject *nc_objecttype_mro(PyObject *object, PyObject *none)
 {
     PyTypeObject *type = (PyTypeObject *)(void *)object;
