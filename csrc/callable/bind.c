@@ -12,10 +12,10 @@
 
 /* ---- thunk specs ---------------------------------------------------------------------------- */
 
-/* The head of a spec's cache key. One byte for each argument follows (1 if it is bound), or else
- * the name of the error convention. A cached spec owns both call interfaces, so their addresses are
- * not reused. A check is a user's function and must not outlive the callable, so keys use the call
- * interfaces without checks. */
+/* The head of a thunk spec's cache key. For `bind`, one byte for each argument follows: 1 if the
+ * argument is bound. For `convert`, the name of the error convention follows. A cached spec owns
+ * both call interfaces, so their addresses are not reused. A check is a user's function and must
+ * not outlive the callable, so keys use the call interfaces without checks. */
 typedef struct {
     const NcCallInterface *inner;
     const NcCallInterface *wanted; /* NULL if values are bound */
@@ -28,7 +28,7 @@ static NcCallInterface *unchecked(NcCallInterface *cif)
     return cif->bare != NULL ? cif->bare : cif;
 }
 
-/* The key's head, with `count` more bytes for the caller to fill. */
+/* Returns a new key: the head, and `count` more bytes for the caller to fill. */
 static PyObject *key_of(const NcCallable *self, const NcCallInterface *wanted, Py_ssize_t count)
 {
     const Key key = {unchecked(self->cif), wanted, NC_SINGLE_FLAGS(self), nc_thunk_stack(self)};
@@ -48,7 +48,7 @@ static PyObject *python(const char *name)
     return found;
 }
 
-/* Cache miss: calls Python code to make the spec, and caches the spec if its `lasts` is set. */
+/* Cache miss: calls Python code to make the spec. Caches the spec if its `lasts` is set. */
 NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, PyObject *key)
 {
     const char *after = PyBytes_AS_STRING(key) + sizeof(Key);
@@ -75,7 +75,7 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, Py
 }
 
 /* Makes the thunk for a key, and sets *of to the thunk's spec. Takes over the reference to the key.
- * NULL with an exception. */
+ * Returns NULL with an exception on failure. */
 static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *key,
                            PyObject *const *values, NcThunkSpec **of)
 {
@@ -95,11 +95,11 @@ static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *
     return thunk;
 }
 
-/* The most call interfaces that are cached for a function with a check; a full cache is cleared. */
+/* The size of the cache of call interfaces of a function with a check. A full cache is cleared. */
 enum { MOST_CHECKED = 256 };
 
-/* The call interface of a thunk's callable, with the check of the inner function: a new reference,
- * or NULL with an exception. */
+/* Returns the call interface of a thunk's callable, with the check of the inner function: a new
+ * reference, or NULL with an exception. */
 NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *spec)
 {
     PyObject *outer = (PyObject *)spec->outer;
@@ -153,7 +153,7 @@ static int is_single(const NcCallable *self)
            nc_native_table((PyObject *)self) != NULL;
 }
 
-/* Falls back to the Python function of the same name. */
+/* Falls back to the function `name` of nativecall._callable.thunk. */
 NC_NOINLINE PyObject *leave(const char *name, PyObject *self, PyObject *const *args,
                             Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -185,11 +185,12 @@ const char nc_doc_bind[] =
     ">>> pow.bind(2.0)(10), pow.bind(..., 2.0)(10), pow.bind(y=3.0)(10)\n"
     "(1024.0, 100.0, 1000.0)";
 
-/* More arguments than these are bound by name in Python. */
+/* If a signature has more arguments, Python code binds them by name. */
 enum { MOST_NAMED = 16 };
 
 /* Puts the arguments of a call in the signature's order, with Ellipsis for those not given. Returns
- * their number, or -1 without an exception for an unknown or duplicate name. */
+ * their number. Returns -1 without an exception if Python code must bind them or raise the
+ * error. */
 static Py_ssize_t in_order(const NcCallInterface *cif, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **given)
 {
@@ -271,7 +272,7 @@ static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char
     return make(self, unchecked(wanted), key, NULL, name);
 }
 
-/* Whether convert() calls Python code only if it needs a new spec. */
+/* Whether `convert` needs Python code only to make a new spec. */
 static int is_plain(const NcCallable *self)
 {
     return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
@@ -315,8 +316,8 @@ PyObject *nc_callable_converted(PyObject *callable, PyObject *args)
 }
 
 /* make_thunk(callable, spec, values): a callable whose function is a new thunk of `callable`, which
- * must have one entry. `spec` is a ThunkSpec that is not cached. `values` is a tuple that has the
- * bound values at the indices of their arguments. */
+ * must have one entry. `spec` is a ThunkSpec that is not cached. `values` is a tuple with each
+ * bound value at the index of its argument. */
 PyObject *nc_make_thunk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;

@@ -22,10 +22,10 @@ PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssiz
  * callable no longer has a single entry. */
 PyObject *nc_callable_converted(PyObject *callable, PyObject *args);
 
-/* Makes a thunk for a callable that is passed where C wants a function of another call interface,
+/* Makes a thunk for a callable that is passed where C expects a function of another call interface,
  * and sets *address to the thunk's C function pointer. The thunk's entry has none of the flags in
- * `refuse`. Returns NULL with an exception. Returns NULL without an exception if Python code must
- * convert the callable or raise the error. */
+ * `refuse`. Returns NULL with an exception on failure. Returns NULL without an exception if Python
+ * code must convert the callable or raise the error. */
 PyObject *nc_convert_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
                             void **address);
 

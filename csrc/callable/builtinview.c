@@ -1,4 +1,5 @@
-/* csrc/callable/builtinview.c: the views of builtinview.h. */
+/* csrc/callable/builtinview.c: implements builtinview.h, built-in functions that call native
+ * callables. */
 #include "builtinview.h"
 
 #include "call/call.h"
@@ -13,8 +14,8 @@ static PyObject *living_view(NcCallable *self)
     return self->more->view != NULL ? nc_weakref_get(self->more->view) : NULL;
 }
 
-/* Describes the built-in form of a single's vectorcall. Only the number of arguments determines the
- * METH_* convention. */
+/* Sets the C function and calling convention of a single's view. The METH_* flag depends only on
+ * the number of arguments. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
     const NcCallInterface *cif = self->cif;

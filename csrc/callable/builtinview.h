@@ -1,6 +1,7 @@
 /* csrc/callable/builtinview.h: `f.builtin`, a native callable as a real built-in function. CPython
  * calls built-in functions faster than objects of any other type. The callable owns the PyMethodDef
- * and is the built-in function's `self`. It has only a weak reference to the built-in function.
+ * and is the built-in function's `self`. The callable has only a weak reference to the built-in
+ * function.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_BUILTINVIEW_H

@@ -154,7 +154,7 @@ static PyObject *callable_derived(PyObject *object, PyObject *args)
                : NULL;
 }
 
-/* _set_overloads(overloads): replaces the overloads by a longer tuple of singles that begins with
+/* _set_overloads(overloads): replaces the overloads with a longer tuple of singles that begins with
  * the present overloads. Appends the entries of the new singles; Python calls then choose among all
  * overloads. */
 static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
@@ -207,8 +207,8 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 }
 
 /* _replace(position, address, owner, cif): points an entry to another function. `cif` has the same
- * signature, with the new function's names and promises. The old owner and interface stay alive,
- * because running calls use them. */
+ * signature, with the new function's argument names and const promises. The old owner and call
+ * interface stay alive, because running calls use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -245,7 +245,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
 
 /* ---- introspection --------------------------------------------------------------------------- */
 
-/* Returns (cif, address, flags) of a single, read at one moment, or None without entries. */
+/* Returns a consistent snapshot (cif, address, flags) of a single, or None without entries. */
 static PyObject *callable_entry(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -327,7 +327,8 @@ static PyObject *callable_get_name(PyObject *object, void *Py_UNUSED(closure))
     return Py_XNewRef(nc_callable_name((NcCallable *)(void *)object));
 }
 
-/* A copy: removing an owner from the list itself could free code that is still called. */
+/* Returns a copy, because removing an owner from the list itself could free code that is still
+ * called. */
 static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -368,14 +369,14 @@ static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
     return Py_XNewRef(self->cif != NULL ? nc_entries_only(self) : Py_None);
 }
 
-/* Rarely used, so Python code builds the annotations. The type's attribute is this descriptor, as
- * for functions; typing.get_type_hints skips descriptors. */
+/* Python code builds the annotations, because they are rarely used. Like the type of functions,
+ * this type has a descriptor as `__annotations__`, which typing.get_type_hints skips. */
 static PyObject *callable_get_annotations(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyObject_CallMethod(object, "_annotations", NULL);
 }
 
-/* PEP 649: a function that takes a format. CPython 3.14 and later reads this attribute. */
+/* Returns the annotate function of PEP 649, which CPython 3.14 and later calls with a format. */
 static PyObject *callable_get_annotate(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyObject_GetAttrString(object, "_annotate");
@@ -416,8 +417,8 @@ static PyGetSetDef callable_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* The rows of every native callable's type, each at its expected position. The type's field for the
- * offset repeats row 0. */
+/* The custom slots of every native callable's type, each at its expected position. The type's field
+ * etp_obj_custom_slots_offset repeats the offset in row 0. */
 static PyCustomSlot callable_slots[] = {
     {PYCUSTOMSLOT_NATIVECALLABLE_ID, 0, {NULL}},
     {PYCUSTOMSLOT_PACKEDCALLABLE_ID, 0, {NULL}},
@@ -472,7 +473,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     PyThreadState *own;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ||
         nc_native_table(object) == NULL) {
-        /* The attribute was copied to another class; or this class overrides __call__, or may do so
+        /* The attribute was copied to another class, or this class overrides __call__ or may do so
          * later. */
         return NULL;
     }

@@ -3,8 +3,8 @@
  *
  * Callables share a call interface if their types, names, policies, read-only and hidden arguments
  * are equal (nativecall/_values/callinterface.py caches call interfaces). Python code computes some
- * fields later, such as pointer_type, layouts and passed; these are set once, with the GIL. All
- * other fields are constant. */
+ * fields later, such as pointer_type, layouts and passed; these are set once, with the GIL held.
+ * All other fields are constant. */
 #include "callinterface.h"
 
 #include "core/core.h"
@@ -66,7 +66,7 @@ static void callinterface_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* Packs the canonical text. */
+/* Packs the canonical signature into words. */
 static int pack(NcCallInterface *self, const char *text, size_t length)
 {
     uint64_t words[NC_PACKED_MAX_WORDS];
@@ -85,7 +85,8 @@ static int pack(NcCallInterface *self, const char *text, size_t length)
     return 0;
 }
 
-/* How to export buffers for elements with this letter. `export` contains the flags for reading. */
+/* Returns how to export buffers whose elements have the letter `pointee`. `export` contains the
+ * flags for reading. */
 static NcExport export_of(char pointee, size_t count, size_t alignment, int promised, int export)
 {
     NcExport found = {0, 0, alignment - 1, '\0'};
@@ -99,7 +100,7 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
                        : pointee == 'Q'  ? 'L'
                                          : pointee;
     }
-    /* A writable text may still be passed as bytes, whose buffers are read-only: no flags. */
+    /* Writable text may still be passed as bytes, whose buffers are read-only, so set no flags. */
     if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {
         found.flags = promised ? export : export | PyBUF_WRITABLE;
     }
@@ -186,7 +187,7 @@ static const NcTrampoline *find_trampoline(const NcCallInterface *self)
                                          sizeof(NcTrampoline), compare);
 }
 
-/* The export flags for a memory layout. An argument that C writes to adds PyBUF_WRITABLE. */
+/* The export flags for a memory layout. export_of adds PyBUF_WRITABLE if C may write. */
 static int export_in(char order)
 {
     int contiguous = order == 'C'   ? PyBUF_C_CONTIGUOUS
@@ -277,7 +278,7 @@ PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
     return made;
 }
 
-/* ---- call interfaces by texts ---------------------------------------------------------------- */
+/* ---- call interfaces by text ----------------------------------------------------------------- */
 
 /* A cache of call interfaces by the text of the signature as written. A full cache is cleared. */
 enum { MOST_TEXTS = 2048 };

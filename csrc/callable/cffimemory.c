@@ -2,8 +2,8 @@
  *
  * Python code (nativecall/_library/memory.py) makes one row for each type. The row describes how to
  * convert initialisers to values that cffi accepts. Python code also converts unusual values, and
- * raises the errors. The objects that pointers in the memory refer to are kept in the same block as
- * the memory, where the collector sees them.
+ * raises the errors. Each block of memory also refers to the objects that keep its pointers valid,
+ * so the collector sees these references.
  *
  * Threads: everything here needs the GIL. */
 #include "pycallback.h"
@@ -23,7 +23,7 @@
 
 /* A slot: how to convert values to pointers of a type. A list of
  *   TYPE      cffi's type
- *   CIF       a call interface with such an argument; None until Python code has seen a value
+ *   CIF       a call interface with an argument of this type; None before the first value
  *   KIND      "c" to copy bytes, "f" for functions, else "*"
  *   CALLBACK  the CallbackSpec for Python functions, or None
  *   CONVERT   convert(value, list, who), which accepts any value */
@@ -31,7 +31,7 @@ enum { TYPE, CIF, KIND, CALLBACK, CONVERT, SLOT };
 
 #define PART(slot, number) PyList_GET_ITEM(slot, number)
 
-/* Raises an exception unless `count` is `wanted`. */
+/* Returns whether `count` is `wanted`; raises TypeError if not. */
 static int has_items(Py_ssize_t count, Py_ssize_t wanted)
 {
     if (count != wanted) {
@@ -75,14 +75,15 @@ static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
                     : PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value)) {
         return NULL;
     }
-    /* The error message is discarded. */
+    /* The name is a placeholder, because the error message is discarded. */
     NcPin *pin = nc_pin_value(cif, ITEM(cif->alone, 0), kind == 'f' ? 0 : -1, value);
     *address = pin != NULL ? pin->pointer.address : NULL;
     return (PyObject *)pin;
 }
 
-/* Clears the error of a value that did not fit and returns 1: Python code must convert it. Returns
- * 0 for exceptions that are not Exceptions, such as KeyboardInterrupt. */
+/* Clears the error of a value that did not fit and returns 1, so that Python code converts the
+ * value. If the exception does not derive from Exception, such as KeyboardInterrupt, keeps it and
+ * returns 0. */
 static int is_refused(void)
 {
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -125,9 +126,9 @@ PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- initialisers ---------------------------------------------------------------------------- */
 
-/* `how` describes the conversion of initialisers of a type with pointers to values that cffi
- * accepts. For a pointer: the slot. For an array: a tuple of the item's `how`. For a struct: (names
- * of members by position, ((name, how), ...)). */
+/* For a type that contains pointers, `how` describes how to convert an initialiser to a value that
+ * cffi accepts. It is the slot for a pointer, and a tuple of only the item's `how` for an array.
+ * For a struct, it is (names of members by position, ((name, how), ...)). */
 
 static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who);
 
@@ -154,7 +155,7 @@ static PyObject *convert(PyObject *how, PyObject *value, PyObject *list, PyObjec
 /* Converts the items of a list or tuple; returns a new list. */
 static PyObject *convert_items(PyObject *how, PyObject *init, PyObject *list, PyObject *who)
 {
-    /* A copy, because conversions run code that may change `init`. */
+    /* Copy, because conversions run code that may change `init`. */
     PyObject *items =
         PyList_CheckExact(init) || PyTuple_CheckExact(init) ? PySequence_List(init) : NULL;
     if (items == NULL) {
@@ -218,7 +219,7 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
     return given;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
 /* A row: how to allocate memory of a type. A tuple of
  *   CTYPE     cffi's pointer or array type
@@ -349,8 +350,8 @@ static PyObject *make(PyObject *row, PyObject *init, PyObject *who)
     return made;
 }
 
-/* make(row, init, who=None): allocates memory by a row. Without `who`, returns the same object as
- * `lib.new`. */
+/* make(row, init, who=None): allocates memory by a row. Without `who`, returns what `lib.new`
+ * returns. */
 PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 2 || nargs > 3 || !PyTuple_CheckExact(args[0])) {

@@ -1,6 +1,7 @@
-/* csrc/callable/closure.c: executes closure plans (call/plan.h); the C half of nc_entry.
+/* csrc/callable/closure.c: executes closure plans (call/plan.h), so that C code can call Python
+ * functions. The routine nc_entry calls nc_enter here.
  *
- * pycallback.h handles what does not depend on the signature: the GIL, exceptions and errno. This
+ * pycallback.h handles the GIL, exceptions and errno, which do not depend on the signature. This
  * file converts the arguments to objects, and stores the C result in registers.
  *
  * The callback may be freed, with its plan, once its function has returned. So the code first
@@ -20,7 +21,7 @@ enum {
     MOST_MOVES = 4 /* pieces of a result */
 };
 
-/* The object for any argument that is not a number or pointer in one word. */
+/* Returns the object for an argument that is not a number or pointer in one word. */
 NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
                                      char *block)
 {
@@ -44,7 +45,7 @@ NC_NOINLINE PyObject *other_argument(NcPyCallback *self, const NcClosurePlan *pl
     }
 }
 
-/* A new reference to the object for an argument, or NULL with an exception. */
+/* Returns a new reference to the object for an argument, or NULL with an exception. */
 NC_HOT_INLINE PyObject *argument(NcPyCallback *self, const NcClosurePlan *plan, size_t index,
                                  char *block)
 {
@@ -124,7 +125,7 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
     if (NC_UNLIKELY(plan->told != NC_NOWHERE)) {
         memcpy(&told, block + plan->told, sizeof(told));
     }
-    memset(scratch, 0, sizeof(uint64_t)); /* a smaller result fills a whole register */
+    memset(scratch, 0, sizeof(uint64_t)); /* a result may be smaller than its register */
     if (NC_LIKELY(spec->enter(self, &call, out))) {
         const size_t count = plan->args;
         PyObject **args =

@@ -274,9 +274,9 @@ static int is_name(PyObject *name)
 }
 
 /* wrapped(address, signature, options): the callable for an address, with an optional name. Returns
- * None if Python code must handle the arguments or raise the error. These cases are other options,
- * an address or signature that is not an exact int or str, an invalid address or name, and a
- * signature with Python objects. */
+ * None if Python code must handle the arguments or raise the error. That is so if there are other
+ * options, the address is not exactly an int, the signature is not exactly a str or contains Python
+ * objects, or the address or name is invalid. */
 PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = NULL;

@@ -9,8 +9,8 @@
 
 #include "layout.h"
 
-/* The class of new callables: nativecall.NativeCallable, or its base class until that is set. Lives
- * as long as the process. */
+/* The class of new callables: nativecall.NativeCallable, or its base class until NativeCallable is
+ * created. Lives as long as the process. */
 extern PyTypeObject *nc_callable_class;
 
 /* The type's tp_new: a callable without entries. */
@@ -19,9 +19,9 @@ PyObject *nc_callable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 /* Frees the tables and publishes empty ones. No reader may be left. */
 void nc_callable_clear_tables(NcCallable *self);
 
-/* Keeps an owner alive as long as the callable, and moves it to the end of the owners; duplicates
- * are kept once. None is recorded only if another owner was recorded before. -1 with an
- * exception. */
+/* Keeps an owner alive as long as the callable, and moves it to the end of the owners. A duplicate
+ * is kept once. The owner None is recorded only if another owner was recorded before. Returns -1
+ * with an exception on failure. */
 int nc_callable_own(NcCallable *self, PyObject *owner);
 /* Sets the name and doc of a new callable; either may be NULL. -1 with an exception. */
 int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc);
@@ -55,7 +55,7 @@ PyObject *nc_callable_make(NcCallInterface *cif, void *target, uintptr_t flags, 
 PyObject *nc_callable_derive(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name);
 
-/* A new callable with the present entry of a callable that has one entry. NULL with an
+/* Makes a new callable with the present entry of a callable that has one entry. NULL with an
  * exception. */
 PyObject *nc_callable_alone(NcCallable *single);
 

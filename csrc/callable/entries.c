@@ -1,9 +1,9 @@
-/* csrc/callable/entries.c: the lookups of entries.h.
+/* csrc/callable/entries.c: implements entries.h: looks up entries by signature.
  *
  * nc_callinterface_of maps a signature in any spelling to a call interface, and does not parse a
- * known spelling again. The call interface's interned text is compared by address with the texts
- * in the call table. Python code runs only if an entry is missing: the specialize hook, and the
- * code that raises the error with a list of the entries.
+ * known spelling again. The call interface's interned text is compared by address with the texts in
+ * the call table. Python code runs only if an entry is missing: the specialize hook, and the code
+ * that raises the error with a list of the entries.
  *
  * Threads: everything here needs the GIL. Making a call interface, calling a hook and allocating
  * memory may run Python code. The table is read after these steps, so a lookup finds the entries
@@ -15,7 +15,8 @@
 #include "platform/lists.h"
 
 /* The number of entries that native callers find: 0 if a subclass overrides __call__. While an
- * entry is added, the table and the tuple of parts may differ in length; the minimum counts. */
+ * entry is added, the table and the tuple of parts may differ in length; the smaller length
+ * counts. */
 static inline Py_ssize_t offered(NcCallable *self)
 {
     PyObject *parts = self->more->parts;

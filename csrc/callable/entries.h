@@ -8,7 +8,7 @@
 #include "layout.h"
 
 /* Returns a callable that has only the entry of a single, even if entries are added to the single
- * later. It is created on first use. A borrowed reference, or NULL with an exception. */
+ * later. The callable is created on first use. A borrowed reference, or NULL with an exception. */
 PyObject *nc_entries_only(NcCallable *self);
 
 /* Returns the callable, or its part, that has an entry with this signature. The signature is given

@@ -16,10 +16,10 @@
 
 /* The name and owner of a capsule, in one block. The capsule's name points into the block. The
  * capsule's context is not usable, because SciPy passes it to the function as user_data. SciPy
- * refuses nameless capsules, so these keep the block in their context. */
+ * refuses nameless capsules, so nameless capsules can keep the block in their context. */
 typedef struct {
     PyObject *owner; /* kept alive by the capsule */
-    char name[1];    /* the capsule's name, as long as it needs to be */
+    char name[1];    /* the capsule's name, of any length */
 } NamedOwner;
 
 static NamedOwner *block_of(PyObject *capsule)
@@ -77,8 +77,8 @@ PyObject *nc_capsule(PyObject *Py_UNUSED(module), PyObject *args)
                : NULL;
 }
 
-/* capsule_entry(capsule), METH_O: the callable that owns one of our capsules, if it has one entry
- * and the capsule holds that entry's function; else None. */
+/* capsule_entry(capsule), METH_O: returns the callable that one of our capsules keeps alive, if the
+ * callable has one entry and the capsule holds its function. Otherwise returns None. */
 PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 {
     PyObject *owner = is_our_capsule(made) ? block_of(made)->owner : NULL;
@@ -94,10 +94,11 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
                          : Py_None);
 }
 
-/* ---- making them ----------------------------------------------------------------------------- */
+/* ---- creating foreign callables -------------------------------------------------------------- */
 
-/* Indexed by NC_TO_…: the bridge, and the name of the method. The bridge has a function of the same
- * name, which parses the method's arguments and returns two values in a tuple. */
+/* Indexed by NC_TO_CTYPES and so on: the bridge, and the name of the method. The bridge has a
+ * function of the same name, which parses the method's arguments and returns two values in a
+ * tuple. */
 static const struct {
     const char *bridge;
     const char *method;
@@ -129,7 +130,7 @@ static PyObject *bridge_of(int kind)
 
 /* Returns the recipe for the foreign callables of an entry: a tuple, or None if SciPy cannot call
  * the entry without conversion. The result is a new reference, or NULL with an exception. The call
- * interface caches the recipe. */
+ * interface caches the recipe, unless the entry has flags that matter. */
 static PyObject *form_of(int kind, PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -186,7 +187,7 @@ static PyObject *make_cffi(PyObject *form, void *target, PyObject *entry)
     return made;
 }
 
-/* From the capsule's name. */
+/* `name` is the capsule's name, as bytes. */
 static PyObject *make_capsule(PyObject *name, void *target, PyObject *entry)
 {
     char *text;
@@ -234,8 +235,9 @@ static PyObject *make_usual(int kind, PyObject *entry)
     return foreign;
 }
 
-/* For callers that release the GIL: takes over an entry, and returns it or, if it needs the GIL, a
- * thunk that takes the GIL. Variadic functions have no thunk. */
+/* Prepares an entry for callers that release the GIL. If the entry needs the GIL, returns a thunk
+ * that takes the GIL. Otherwise, and for variadic functions, returns the entry. Takes over the
+ * reference to the entry. */
 static PyObject *taking_gil(PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
@@ -257,7 +259,8 @@ PyObject *nc_foreign_entry(PyObject *object, PyObject *signature)
     return part != NULL ? nc_callable_alone(part) : NULL;
 }
 
-/* make_scipy(form, entry): a LowLevelCallable from (its class, its capsule's name). */
+/* make_scipy(form, entry): makes a LowLevelCallable. `form` is (LowLevelCallable, the capsule's
+ * name). */
 PyObject *nc_low_level_callable(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *form;
@@ -268,7 +271,7 @@ PyObject *nc_low_level_callable(PyObject *Py_UNUSED(module), PyObject *args)
     return make_scipy(form, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry);
 }
 
-/* The callable of one entry in a LowLevelCallable, a borrowed reference, or NULL. */
+/* Returns the callable of one entry in a LowLevelCallable, as a borrowed reference, or NULL. */
 static PyObject *entry_in(PyObject *foreign)
 {
     PyObject *capsule = PyTuple_Check(foreign) && PyTuple_GET_SIZE(foreign) > 1
@@ -277,10 +280,10 @@ static PyObject *entry_in(PyObject *foreign)
     return capsule != NULL && is_our_capsule(capsule) ? block_of(capsule)->owner : NULL;
 }
 
-/* ---- keeping them ---------------------------------------------------------------------------- */
+/* ---- caching foreign callables --------------------------------------------------------------- */
 
-/* Whether objects of a type may own more than a native callable does. The foreign callables of such
- * an object own it, and are not cached. */
+/* Whether objects of a type may own more than a native callable does. Foreign callables of such an
+ * object own the object, and are not cached. */
 static int owns_more(const PyTypeObject *type)
 {
     return type->tp_basicsize != (Py_ssize_t)sizeof(NcCallable) || type->tp_dictoffset != 0 ||
@@ -299,7 +302,8 @@ void nc_foreign_forget(NcCallable *self)
     }
 }
 
-/* The callable of one entry that a foreign callable holds. It owns `self` if owns_more(). */
+/* Makes the callable of one entry that a foreign callable holds. This owns `self` if
+ * owns_more(). */
 static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
 {
     PyObject *entry = nc_callable_alone(part);
@@ -310,7 +314,8 @@ static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
     return kind <= NC_TO_CFFI ? taking_gil(entry) : entry;
 }
 
-/* Cache miss: makes the foreign callable. If `holder` is not NULL, it caches the object. */
+/* Cache miss: makes the foreign callable. If `holder` is not NULL, caches the foreign callable
+ * there. */
 NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
     PyObject *entry = NULL;
@@ -359,8 +364,8 @@ static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyO
 }
 
 /* Makes a foreign callable of the consumer's type: a ctypes class, a cffi type with the consumer's
- * `ffi`, or a capsule's name. The bridge chooses the entry and recipe. Only the usual form is
- * cached. */
+ * `ffi`, or a capsule's name. The bridge chooses the entry and recipe. If it chooses the usual
+ * recipe (None), the result is cached. */
 NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
 {
     PyObject *bridge = bridge_of(kind);
@@ -559,8 +564,8 @@ PyObject *nc_foreign_scipy(PyObject *object, PyObject *const *args, Py_ssize_t n
     return foreign_of(object, args, nargs, kwnames, NC_TO_SCIPY);
 }
 
-/* The collector cannot see the owner of a capsule. If only this cache refers to the capsule, the
- * capsule's owner is visited as if the callable owned it. */
+/* The collector cannot see the owner of a capsule. If only this cache refers to the capsule, visits
+ * the capsule's owner as if the callable held the reference. */
 int nc_foreign_traverse(const NcMore *more, visitproc visit, void *arg)
 {
     for (int kind = 0; kind < NC_FOREIGN_KINDS; kind++) {

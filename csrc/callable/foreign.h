@@ -1,15 +1,18 @@
 /* csrc/callable/foreign.h: converts a native callable to a foreign callable, the function object of
  * another library: `f.to_ctypes()`, `f.to_cffi()`, `f.to_capsule()` and `f.to_scipy()`.
  *
- * A foreign callable holds a callable of one entry: a copy of the entry at that time, which owns
- * the memory and code that the entry uses. The original callable may belong to a subclass whose
- * objects keep other memory alive. Then the foreign callable also refers to the original, and is
- * not cached. Otherwise the original caches one foreign callable of each kind for each entry, and
- * one of SciPy's if it is overloaded. The cache creates no reference cycle.
+ * A foreign callable holds a callable of one entry: a copy of the entry as it was at the
+ * conversion. This copy owns the memory and code that the entry uses.
+ *
+ * Foreign callables are cached: one of each kind for each entry and, for an overloaded callable,
+ * one of SciPy's. If the callable belongs to a subclass whose objects may keep other memory alive,
+ * the foreign callable also keeps the callable alive, and is not cached. The cache creates no
+ * reference cycle.
  *
  * Guarantees. A cached foreign callable is returned only while the entries are unchanged, and while
- * it still holds its entry. A cffi pointer that was released no longer holds it. Nor does a ctypes
- * pointer whose types were set. The collector sees the contents of the cache, capsules included.
+ * it still holds its entry. A cffi pointer that was released no longer holds its entry. The same is
+ * true of a ctypes pointer whose types were set. The collector sees the contents of the cache,
+ * capsules included.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_FOREIGN_H
@@ -35,8 +38,8 @@ PyObject *nc_foreign_parameter(PyObject *callable, void *closure);
 
 extern const char nc_doc_to_ctypes[], nc_doc_to_cffi[], nc_doc_to_capsule[], nc_doc_to_scipy[];
 
-/* _alone(signature), METH_O: a new callable of the entry that now has this signature; for None, of
- * the only entry. */
+/* _alone(signature), METH_O: returns a new callable with only the entry that now has this
+ * signature. None selects the only entry. */
 PyObject *nc_foreign_entry(PyObject *callable, PyObject *signature);
 
 /* Empties the cache when the entries or the hook change. May run arbitrary Python code. */

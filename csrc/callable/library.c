@@ -1,4 +1,4 @@
-/* csrc/callable/library.c: open shared libraries, and native callables for their functions.
+/* csrc/callable/library.c: opens shared libraries, and makes native callables for their functions.
  *
  * A library is never unloaded, because its threads, signal handlers and thread-local destructors
  * may run until the process ends.
@@ -17,8 +17,8 @@
 
 enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
 
-/* There is one object for each file, however often the file is opened. So the functions that the
- * library's C code stores stay alive while any part of the library is in use. */
+/* There is one Library object for each file, however often the file is opened. So the functions
+ * that the library's C code stores stay alive while any part of the library is in use. */
 typedef struct Library {
     PyObject_HEAD
     void *handle;         /* the loader's; hidden from Python code */
@@ -70,8 +70,8 @@ static int library_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Looks up a symbol without the GIL, because the loader may run code, or wait for a thread that
- * runs code. */
+/* Looks up a symbol without the GIL, because the loader may run code, or wait for another thread
+ * that does. */
 static int look_up(PyObject *object, const char *name, const char *version, void **address)
 {
     void *handle = ((Library *)(void *)object)->handle;
@@ -100,11 +100,11 @@ static PyObject *library_symbol(PyObject *object, PyObject *args)
     return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);
 }
 
-/* function(name, signature, library, class): the callable of a function without options, by its
- * signature or call interface. The callable's owner is a tuple of the given class: (this library,
- * library, name, None, None). Raises the error for an invalid signature. Returns None if Python
- * code must handle the arguments or raise the error: for a missing symbol, a name or signature that
- * is not an exact str, or a signature with Python objects. */
+/* function(name, signature, library, class): makes the callable of a function from its signature or
+ * call interface, without options. The callable's owner is a tuple of the given class: (this
+ * library, library, name, None, None). Raises the error for an invalid signature. Returns None if
+ * Python code must handle the arguments or raise the error: for a missing symbol, a name or
+ * signature that is not an exact str, or a signature with Python objects. */
 static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = nargs == 4 ? args[0] : NULL;

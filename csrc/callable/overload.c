@@ -158,7 +158,7 @@ struct NcDispatcher {
     int takes_arrays;  /* whether arrays have classes */
     int export;        /* export flags for arrays; 0 if memory layouts differ */
     int takes_bytes;   /* whether bytes objects have a class */
-    unsigned char int_class[2][64]; /* for ints of 64 bits, by sign and bit length */
+    unsigned char int_class[2][64]; /* for ints that fit in 64 bits, by sign and bit length */
     struct {
         uint64_t key;      /* classes of arguments; 0: an empty place */
         Py_ssize_t choice; /* position of the part to call */
@@ -172,9 +172,9 @@ static char number_letter(const NcCallInterface *cif, Py_ssize_t index)
     return argument->code == 'P' && cif->fortran ? argument->pointee : argument->code;
 }
 
-/* Assigns classes to ints: two ints have the same class if they fit the same integer types of the
- * set. Which types an int fits depends only on its sign and its bit length. For a negative int, the
- * bit length of its complement counts. */
+/* Assigns classes to ints: two ints have the same class if the same integer types of the parts can
+ * hold them. Which types an int fits depends only on its sign and its bit length. For a negative
+ * int, the bit length of its complement counts. */
 static void number_ints(NcDispatcher *self, PyObject *parts)
 {
     unsigned char ends[2][65] = {{0}, {0}};
@@ -364,7 +364,7 @@ static inline size_t memo_place(uint64_t key)
 }
 
 /* Returns whether the cost of a NumPy scalar with this letter depends on its value. It does if some
- * integer type of the set cannot hold all values of the scalar's type. */
+ * integer type of the parts cannot hold all values of the scalar's type. */
 static int varies(PyObject *parts, char letter)
 {
     const NcIntegerKind *found = nc_integer_kind(letter);
@@ -384,8 +384,8 @@ static int varies(PyObject *parts, char letter)
     return 0;
 }
 
-/* Records the rule's choice if it is the same for all values of these classes. For an exact match
- * it always is, since the types of the entry can hold all these values. */
+/* Records the rule's choice if it is the same for all values of these classes. That is always so
+ * for an exact match, since the types of the entry can hold all these values. */
 static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                      Py_ssize_t choice, long cost)
 {
@@ -440,7 +440,8 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         for (Py_ssize_t i = 0; i < nargs; i++) {
             learn_type(args[i]);
         }
-        /* The rule may run Python code that adds an entry. Then do not record the choice. */
+        /* The rule may run Python code that adds an entry. In that case, do not record the
+         * choice. */
         if (self->more->parts == parts) {
             if (self->more->dispatcher == NULL) {
                 self->more->dispatcher = dispatcher_new(parts);

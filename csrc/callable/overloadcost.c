@@ -1,5 +1,5 @@
-/* csrc/callable/overloadcost.c: implements overloadcost.h. overload.c adds up the costs and
- * chooses. */
+/* csrc/callable/overloadcost.c: implements overloadcost.h. overload.c adds up the costs and chooses
+ * the entry. */
 #include "overloadcost.h"
 
 #include "values/fortran.h"

@@ -1,7 +1,7 @@
 /* csrc/callable/overloadcost.h: the cost of an argument in overload resolution. An exact type costs
  * nothing. A safe promotion (integer to float, narrow to wide) costs little. A narrower type, which
- * the value may still fit, costs more. An array costs most if the type refuses its strides or its
- * read-only memory. The `match` hook adds up the costs of a struct's fields.
+ * the value may still fit, costs more. An array costs most if the argument does not accept its
+ * strides or its read-only memory. The `match` hook adds up the costs of a struct's fields.
  *
  * Guarantees. Nothing is converted. User code runs only in __index__ of integers, and if the hook
  * queries an object. If an object refuses to export a buffer, the exception is cleared. If the hook

@@ -1,4 +1,4 @@
-/* csrc/callable/pycallback.c: C calls Python functions; implements pycallback.h. */
+/* csrc/callable/pycallback.c: implements pycallback.h: calls Python functions from C. */
 #include "pycallback.h"
 
 #include "call/kept.h"
@@ -69,7 +69,7 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
         release_gil(call);
         return 0;
     }
-    Py_INCREF(self); /* before 3.12, taking an exception may run Python code that frees this */
+    Py_INCREF(self); /* before 3.12, taking an exception may run Python code that frees `self` */
     if (has_exception) {
         call->before = nc_exception_take();
         call->ending |= NC_PYCALLBACK_RESTORE;
@@ -98,15 +98,15 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own,
                               void *out)
 {
-    /* The thread that holds the GIL does not wait for a Python thread that released it, so such
-     * threads take no slot. */
+    /* A Python thread that released the GIL takes no slot, because the thread that holds the GIL
+     * does not wait for it. */
     int slot = own == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
     int acquired = nc_gil_acquire_detached(own);
     nc_waiting_end(slot);
     if (acquired < 0) {
-        /* Without the GIL, no reference may be counted. */
+        /* Without the GIL, reference counts must not change. */
         memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
         return 0;
     }
@@ -221,7 +221,7 @@ static PyObject *place_exception(NcPyCallback *self, int has_before, int holding
     return nc_exception_place(self->stash, may_leave, reported_as(self), self->stub);
 }
 
-/* Ends a call with an exception set; releases the function's result, if any. */
+/* Ends a call that raised an exception. Releases the function's result, if any. */
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 {
     int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
@@ -342,7 +342,7 @@ NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count
     return value;
 }
 
-/* Calls the function; a new reference, or NULL. */
+/* Calls the function. Returns a new reference, or NULL. */
 static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_t count)
 {
     PyObject *function = self->function;
@@ -380,7 +380,7 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
     return status;
 }
 
-/* A function that a stored callback returns is stored with it. */
+/* Keeps a function that a stored callback returns, because C stores it too. */
 static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
     void *address;
@@ -414,8 +414,8 @@ static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, vo
     return keep_result(self, (PyObject *)pin);
 }
 
-/* Returns a new list of the items of `keep` to which C has no references, or NULL. `keep` has the
- * objects of a result in the order of their offsets. */
+/* Returns a new list of the items of `keep` to which C gets no reference, or NULL. C gets
+ * references to the objects in the result, which `keep` holds in the order of their offsets. */
 static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *result)
 {
     PyObject *rest = PyList_New(0);
@@ -444,7 +444,7 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
         }
         status = -1;
         if (rest != NULL) {
-            /* In a tuple, so that the list counts as one result of many. */
+            /* Wrapped in a tuple, the list counts as the memory of one result. */
             PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
             status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
             Py_DECREF(rest);
@@ -532,7 +532,7 @@ static inline int store_exact(const NcPyCallback *self, PyObject *value, void *o
         return 0;
     }
     if (self->spec->letter == 'i') {
-        int32_t narrow = (int32_t)small; /* a digit has 30 bits, or 15 */
+        int32_t narrow = (int32_t)small; /* a small int has one digit, of 30 or 15 bits */
         memcpy(out, &narrow, sizeof(narrow));
     } else {
         int64_t wide = small;

@@ -1,5 +1,5 @@
-/* csrc/callable/pycallback.h: Python functions as C function pointers: the part of a closure that
- * all signatures share.
+/* csrc/callable/pycallback.h: C function pointers that call Python functions (closures). This is
+ * the part that all signatures share.
  *
  * How it works. C code calls a stub (stub.h), which jumps to nc_entry (call/entry.h) with the
  * NcPyCallback that holds the Python function. closure.c converts the arguments to Python objects,
@@ -19,8 +19,8 @@
  * its own references. Results belong to C, so each object in a result or sentinel comes with a new
  * reference.
  *
- * If the C stack has no room for a call (stack.h), RecursionError is raised the same way, and the
- * function does not run.
+ * If the C stack has no room for a call (stack.h), the function does not run, and RecursionError is
+ * raised as if by the function.
  *
  * A call preserves C's errno, unless the Python function calls set_errno().
  *
@@ -32,9 +32,9 @@
  * it.
  *
  * Threads. C code may call from any thread, even from a thread that Python has never seen. All
- * fields of an NcPyCallback need the GIL, except `spec`, which never changes. Another thread may
- * drop the last reference when the last call has left Python but has not returned yet, so a call
- * reads no field after that. */
+ * fields of an NcPyCallback need the GIL, except `spec`, which never changes. After a call has left
+ * Python, another thread may drop the last reference before the call returns. So a call reads no
+ * field after it has left Python. */
 #ifndef NC_PYCALLBACK_H
 #define NC_PYCALLBACK_H
 
@@ -58,12 +58,13 @@ typedef struct NcPyCallbackCall NcPyCallbackCall;
 typedef struct {
     PyObject_HEAD
     int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* takes the GIL if needed and
-                                                                    returns 1; or stores the
+                                                                    returns 1. Or stores the
                                                                     sentinel in `out` and returns 0;
-                                                                    then the callback may be gone */
+                                                                    the callback may then be gone */
     PyObject
-        *readers; /* tuple: for each argument except numbers, the call interface of a function that
-                     returns such a value, or a callable that makes the argument's object */
+        *readers; /* tuple, one for each argument: None for a number, "O" for an object, else the
+                     call interface of a function that returns such a value, or a callable that
+                     makes the argument's object */
     PyObject *objects;       /* tuple: offsets of Python objects in the result */
     NcCallInterface *result; /* takes the result as its only argument; NULL for void and objects */
     PyObject *planned;       /* bytes: the closure plan */
@@ -74,10 +75,10 @@ typedef struct {
     char letter;                      /* of the result */
     int has_gil;                      /* 1: C code holds the GIL when it calls (a user option) */
     int python_errors;                /* 1: exceptions stay set even without an outer Python call */
-    int frees;      /* 1: it takes a pointer and returns void, as destructors do */
-    int passed;     /* 1: callbacks are passed to a call, and have a stash */
-    int kept;       /* 1: C stores them, and the functions that they return */
-    int sets_errno; /* 1: a failure sets errno; an OSError is not reported otherwise */
+    int frees;                        /* 1: takes a pointer and returns void, like a destructor */
+    int passed;                       /* 1: callbacks are passed to a call, and have a stash */
+    int kept;                         /* 1: C stores them, and the functions that they return */
+    int sets_errno; /* 1: a failure sets errno; an OSError with one is not reported otherwise */
 } NcCallbackSpec;
 
 extern PyTypeObject NcCallbackSpec_Type;
@@ -87,7 +88,7 @@ struct NcPyCallbackCall {
     int ending;       /* NC_GIL_... if it took the GIL (platform/gil.h), and NC_PYCALLBACK_... */
     int error_number; /* errno for C */
     int *number;      /* address of this thread's errno */
-    int **innermost;  /* address of its nc_errno_of_callback */
+    int **innermost;  /* address of this thread's nc_errno_of_callback */
     int *outer;       /* error_number of the enclosing callback */
     PyObject *before; /* an exception that was set before */
     const NcStubSlot *slot; /* of the stub that C called */
@@ -103,20 +104,20 @@ struct NcPyCallback {
     PyObject_HEAD
     NcCallbackSpec *spec;
     PyObject *function; /* NULL once closed */
-    PyObject *names;    /* str: the function's name in messages; or a tuple of that name and the
-                           prefix of messages about the result. The prefix is a str, or the name of
-                           a call and the index of an argument. After the first such message:
-                           (name, prefix, the previous `names`, None) */
-    NcStash *stash;     /* of the call that took the callback, or NULL; owned */
+    PyObject *names;    /* str: the function's name in messages. Or a tuple: (name, prefix of
+                           messages about the result) or (name, name of the call, index of the
+                           argument). After the first message about the result: (name, prefix,
+                           previous `names`, None) */
+    NcStash *stash;     /* of the call that got the callback, or NULL; owned */
     PyObject *kept;     /* what the last result points into, or NULL. For a callback passed to a
                            call: a list, for all results. For a callback that C stores and that
                            returns functions: a dict of these functions (kept.h) */
     void *stub;         /* the C function pointer; owned */
 };
 
-/* Calls the function with args[1] to args[count] and releases these arguments, which may be NULL
- * after an exception. args[0] is scratch space for the callee. Writes the C result or the sentinel,
- * and ends the call. */
+/* Calls the function with args[1] to args[count] and releases these arguments. An argument is NULL
+ * if its conversion raised an exception. args[0] is scratch space for the callee. Writes the C
+ * result or the sentinel, and ends the call. */
 void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
                        void *out);
 
@@ -127,7 +128,7 @@ PyObject *nc_pycallback_float(double number);
  * argument, or the address of any other argument's value. */
 PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 
-/* The outermost steps at the beginning and end of a call. */
+/* The first and last steps of a call: save C's errno, and restore it. */
 static inline void nc_pycallback_errno_take(NcPyCallbackCall *call)
 {
     call->number = &errno; /* looked up once: finding thread-local data takes a call */
@@ -163,8 +164,8 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
                        PyObject *value, NcPointer *out);
 
 /* caller(class, plans): returns a function of (signature, function, options). If the dict `plans`
- * has a plan for the signature, that function returns a Callback; otherwise None, and Python code
- * must create the Callback. */
+ * has a plan for the signature, the returned function creates a Callback. Otherwise it returns
+ * None, and Python code must create the Callback. */
 PyObject *nc_caller(PyObject *module, PyObject *args);
 
 #endif
