@@ -212,7 +212,7 @@ def _advice(
 
 
 def _leads_to(found: foreign.Pointer, wanted: CType) -> bool:
-    """Return whether a pointer may point to the wanted type; True if its target is unknown."""
+    """Return whether a pointer may point to the wanted type, as far as its target is known."""
     if found.pointee is not None:
         return suits(found.pointee, wanted)
     item = wanted.item if isinstance(wanted, Array) else wanted

@@ -90,9 +90,9 @@ def wrap(
         such arguments may be `str`. Python functions passed to C get `str`. Wide characters
         (``const wchar_t *`` and the like) need an encoding only in such Python functions.
     check : callable, optional
-        Called after each call from Python, with the result, this callable and the tuple of
-        arguments. The call returns the value that `check` returns, and raises its exceptions.
-        Native callers do not run `check`.
+        Called with the result of each call from Python, this callable and the tuple of arguments.
+        The call returns the value that `check` returns, and raises its exceptions. Native callers
+        do not run `check`.
     fortran : bool, optional
         Whether the function is a Fortran procedure, which takes everything by reference. Calls from
         Python may then pass a number for a pointer to a number. To get a value that the procedure

@@ -197,7 +197,7 @@ def _instance(
             obj.compile(kinds)
         except MemoryError:
             raise
-        except Exception as error:  # a bug in the compiler may raise other exceptions
+        except Exception as error:  # a NumbaError, or a failure inside the compiler
             if any(readonly):
                 wanted += ", with arrays that may not be written to"
             raise refusal(name, wanted, error) from error
