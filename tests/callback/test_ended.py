@@ -13,7 +13,7 @@ void go(int (*f)(int))
     pthread_t thread;
     pthread_create(&thread, 0, run, (void *)f);
     pthread_detach(thread);
-    usleep(2000);
+    usleep(100000);
 }
 """
 WAITS = """
