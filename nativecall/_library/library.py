@@ -101,6 +101,9 @@ class Library(Single):
         if not isinstance(handle, _Opened):
             raise TypeError("a Library is made by nativecall.load(name, declarations)")
         owner = owner_of(declarations, base)
+        encoding = options.encoding("")
+        if encoding is not None:
+            owner.encodings.add(encoding)
         self.__dict__.update(
             name=name,
             path=_lib.library_path(handle),
@@ -309,16 +312,18 @@ class Library(Single):
             a sequence, a buffer of the same elements (copied), or a length if the type has none.
             Function pointers take native callables, C functions of other libraries and Python
             functions. Other pointers take None, cffi pointers and buffers (not copied). Pointers to
-            characters also take `bytes` and get a NUL-terminated copy. Lists, tuples and mappings
-            are copied to newly allocated memory.
+            characters also take `bytes` and get a NUL-terminated copy. `char *` and arrays of
+            `char` also take `str` if the library has an `encoding`. Lists, tuples and mappings are
+            copied to newly allocated memory.
 
         Returns
         -------
         cffi's cdata
             A cdata of `ffi`. It owns the memory and keeps alive the objects that pointers in `init`
-            point to. If a struct contains pointers, the result is a wrapper of the cdata. Its
-            members accept the same values as `init`, as in ``p.f = function``. The wrapper keeps
-            these values alive; its attribute `cdata` is cffi's object.
+            point to. For arrays of pointers, and structs that contain pointers, the result is a
+            wrapper of the cdata. Its members and items accept the same values as `init`, as in
+            ``p.f = function``. The wrapper keeps these values alive; its attribute `cdata` is
+            cffi's object.
 
         Raises
         ------

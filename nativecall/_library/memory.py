@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         def ffi(self) -> Foreign: ...
         def type(self, text: str) -> FFIType: ...
         def alignment(self, text: str) -> int: ...
+        def encoded(self, text: str, who: str) -> bytes: ...
 
     NDArray = ndarray[Foreign, Foreign]
     #: A value's position, for messages: a name, or a key and its container's position.
@@ -145,7 +146,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """Allocate for initialisers that the core does not handle, or raise."""
-        source, init = init, _ext.bare(init)
+        source, init = init, _text(owner, whole, _ext.bare(init), who)
         if how is not None and isinstance(init, _CData):
             kept.append(source)
         if elements is not None and not isinstance(init, _INITIALISERS):
@@ -368,7 +369,7 @@ class Structs(dict["FFIType", bool]):
     """A dict from cffi types to whether a StructPointer wraps their objects; filled on first use.
 
     A StructPointer wraps structs that contain pointers, functions with such structs in their
-    signatures, and pointers to or arrays of either.
+    signatures, pointers to or arrays of either, and arrays of pointers.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -395,15 +396,17 @@ class Structs(dict["FFIType", bool]):
         if part is None:
             return self._parts.keep(asked, (None, repr(ctype.cname), 0, 0))
         size = _cffi_backend.sizeof(part) if leads_on(part) else 0
-        return self._parts.keep(asked, (part, repr(struct.cname), before, size))
+        named = struct if asked[1] or ctype.kind == "pointer" else ctype
+        return self._parts.keep(asked, (part, repr(named.cname), before, size))
 
     def __missing__(self, ctype: FFIType) -> bool:
-        found, item = False, element(ctype)
+        item = element(ctype)
+        found = ctype.kind == "array" and item.kind in _POINTERS
         while item.kind == "pointer":
             item = element(item.item)
         if item.kind in RECORDS:
-            found = leads_on(item)
-        elif item.kind == "function":
+            found = found or leads_on(item)
+        elif item.kind == "function" and not found:
             self[ctype] = False  # a function may take pointers to its own type
             found = any([self[one] for one in (*item.args, item.result)])
         self[ctype] = found
@@ -426,7 +429,7 @@ def _write(
     if ctype.kind in _POINTERS:
         value = _slot(owner, ctype).convert(value, kept, who)
     elif ctype.kind in (*RECORDS, "array"):
-        source, value = value, _whole(ctype, _ext.bare(value))
+        source, value = value, _whole(ctype, _text(owner, ctype, _ext.bare(value), who))
         if not _is_whole(ctype, value):
             inner = getattr(place, key) if isinstance(key, str) else place[key]
             _fill(owner, inner, ctype, value, kept, who)
@@ -543,6 +546,9 @@ class _Slot:
         if made is not None:
             return made
         ctype, cif, kind, *_ = self.parts
+        text = _text(self._owner, ctype, value, who)
+        if text is not value:
+            return self.convert(text, kept, who)
         for one in self._rows:
             if isinstance(value, one):
                 kept.append(_ext.make(self._rows[one] or self._row(one), value, who))
@@ -614,6 +620,12 @@ def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
         except (TypeError, BufferError, ValueError):
             return None
         raise
+
+
+def _text(owner: Owner, ctype: FFIType, value: object, who: Who) -> object:
+    """Encode a str for a pointer to `char` or an array of `char`; return other values unchanged."""
+    is_text = isinstance(value, str) and ctype.kind != "primitive" and ctype.item.cname == "char"
+    return owner.encoded(str.__str__(value), _named(who)) if is_text else value
 
 
 def _whole(ctype: FFIType, value: Foreign) -> Foreign:

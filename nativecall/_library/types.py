@@ -42,12 +42,27 @@ class Owner:
         self._types: Cache[str, FFIType] = Cache(1024)
         self._pointers: dict[str, FFIType] = {}
         self._signatures: Cache[str, Signature] = Cache(1024)
+        #: The encodings of the libraries that use these types.
+        self.encodings: set[str] = set()
         #: Data for allocating memory, by the requested type or text.
         self.rows: Cache[object, Foreign] = Cache(1024)
         #: Conversions of values to pointers, by pointer type.
         self.slots: Cache[FFIType, Foreign] = Cache(1024)
         serial = self.serial
         owners[serial] = ref(self, lambda _: owners.pop(serial, None))
+
+    def encoded(self, text: str, who: str) -> bytes:
+        """Encode text for memory of these types, in the encoding of their libraries."""
+        from .._values.text import encoded
+
+        each = sorted(self.encodings)
+        without = (
+            f"is a str, and libraries with these declarations have the encodings {each}"
+            if each
+            else "is a str, which has no bytes of its own; pass s.encode(), or load the library "
+            "with an encoding"
+        )
+        return encoded(text, each[0] if len(each) == 1 else None, who, without)
 
     @property
     def structs(self) -> dict[FFIType, Foreign]:

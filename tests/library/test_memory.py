@@ -371,7 +371,7 @@ WRONG = nc.callback("d:ddddd", lambda *values: 0.0)
         ("integrand", {"function": 5}, TypeError, "^field 'function' of 'integrand' must be"),
         ("integrand", {"function": WRONG}, TypeError, r"a function .double \(\*\)\(double, void"),
         ("node", {"next": "text"}, TypeError, "^field 'next' of 'struct node' must be"),
-        ("char *[1]", ["text"], TypeError, r"must be a 'char \*' pointer.* a str has no bytes"),
+        ("char *[1]", ["text"], TypeError, r"^item 0 of 'char \*\[1\]' is a str, which has"),
         ("hidden", None, TypeError, r"'struct hidden' is incomplete: it is not"),
         ("hidden[2]", None, nc.SignatureError, "'struct hidden' is incomplete: it is not declared"),
         ("hidden[]", 2, nc.SignatureError, "'struct hidden' is incomplete: it is not declared"),
@@ -658,9 +658,11 @@ def test_lengths_of_a_last_member_are_checked(lib, items, error, message):
     assert re.sub("[0-9]{10,}", "%d", str(info.value)).startswith(message)
 
 
-def test_text_that_is_no_initialiser_is_told_with_what_it_is_for(lib):
-    with pytest.raises(TypeError, match=r"^'char\[8\]': initializer for ctype"):
+def test_text_without_an_encoding_is_refused(lib):
+    with pytest.raises(TypeError, match=r"^'char\[8\]' is a str, which has no bytes of its own"):
         lib.new("char[8]", "abc")
+    with pytest.raises(TypeError, match=r"^'int\[\]': initializer for ctype"):
+        lib.new("int[]", "abc")
 
 
 def test_what_leads_to_itself_is_refused_and_what_leads_far_is_freed(lib):

@@ -262,3 +262,54 @@ def test_what_is_not_given_keeps_its_value():
     assert ([*made.a], getattr(made, "in").x, getattr(made, "in").y) == ([9, 2, 3], 8, 5)
     assert (b"".join(made.name), nc.string(made.s)) == (b"d\0c\0", b"text")
     assert (nc.string(made.pair.s), made.pair.n) == (b"kept", 1)
+
+
+def test_text_has_the_encoding_of_the_library():
+    declared = "struct song { const char *title; char tag[4]; char *lines[2]; };"
+    lib = nc.load(None, declared, encoding="latin-1")
+    song = lib.new("struct song *", {"title": "né", "tag": "é", "lines": ["ä"]})
+    gc.collect()
+    assert [nc.string(one) for one in (song.title, song.tag, song.lines[0])] == [
+        b"n\xe9",
+        b"\xe9",
+        b"\xe4",
+    ]
+    song.title, song.tag, song.lines[1] = "ö", "öö", "ü"
+    gc.collect()
+    assert [nc.string(one) for one in (song.title, song.tag, *song.lines)] == [
+        b"\xf6",
+        b"\xf6\xf6",
+        b"\xe4",
+        b"\xfc",
+    ]
+    assert lib.ffi.string(lib.new("char[]", "né")) == b"n\xe9"
+    with pytest.raises(ValueError, match=r"^field 'title' of 'struct song' must have no null char"):
+        song.title = "a\0b"
+    with pytest.raises(UnicodeEncodeError):
+        song.lines[0] = "\u20ac"
+    with pytest.raises(IndexError, match=r"^field 'tag' of 'struct song'"):
+        song.tag = "a tag"
+    assert (nc.string(song.title), nc.string(song.lines[0])) == (b"\xf6", b"\xe4")
+    nc.load(None, declared, encoding="utf-8")
+    with pytest.raises(TypeError, match=r"have the encodings \['iso8859-1', 'utf-8'\]"):
+        song.title = "ö"
+
+
+def test_items_of_arrays_of_pointers_are_assigned_and_kept(lib):
+    names = lib.new("char *[3]")
+    names[0], names[2] = b"one", bytearray(b"two")
+    node = lib.new("node")
+    node.both[1] = {"n": 7}
+    functions = lib.new("int (*[1])(node *, int)")
+    function = Function()
+    watched = weakref.ref(function)
+    functions[0] = function
+    del function
+    gc.collect()
+    assert (nc.string(names[0]), names[1], nc.string(names[2])) == (b"one", lib.ffi.NULL, b"two")
+    assert (node.both[1].n, functions[0](node, 3), len(names)) == (7, 3, 3)
+    functions[0] = None
+    gc.collect()
+    assert watched() is None
+    with pytest.raises(TypeError, match=r"^item 1 of 'char \*\[3\]' must be a 'char \*' pointer"):
+        names[1] = 5
