@@ -363,9 +363,8 @@ class Library(Single):
         >>> lib.asarray(lib.new("pair[2]", [(1, 2), (3, 4)]))["im"]
         array([2., 4.])
         """
-        from .memory import asarray
-
-        return asarray(self._owner, value, shape)
+        call = _asarray[0] if _asarray else _import_asarray()
+        return call(value, shape)
 
     def _signature_of(self, given: object) -> Signature:
         """Return a signature given in any spelling; C spellings may use the declared types."""
@@ -569,6 +568,17 @@ class Library(Single):
         rest = "; ".join([f"{count} {what}" for count, what in others if count])
         functions = [(name, one.shown(name)) for name, one in sorted(known.functions.items())]
         return table(repr(self), ("function", "signature"), functions, rest)
+
+
+# Filled on first use: an import statement in each call would take longer than the call.
+_asarray: list[Callable[..., NDArray]] = []
+
+
+def _import_asarray() -> Callable[..., NDArray]:
+    from .memory import asarray
+
+    _asarray.append(asarray)
+    return asarray
 
 
 def _maker(owner: Owner) -> Callable[..., FFIData]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import operator
 import sys
-from functools import partial
 from math import prod
 
 import _cffi_backend
@@ -70,6 +69,7 @@ IGNORED = 1
 #: Pointers to these types accept `bytes`; C gets a copy.
 CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
 _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
+_buffer_of = _cffi_backend.buffer
 _CData = _cffi_backend._CDataBase
 _BYTES = _lib.ffi.typeof("char *")
 _WORDS = _lib.ffi.typeof("uintptr_t")
@@ -724,46 +724,50 @@ def _unsuited(error: Exception, value: object) -> str:
 # -- NumPy ---------------------------------------------------------------------------------------
 
 
-def asarray(owner: Owner, value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
+def asarray(value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
     """Implement `Library.asarray`."""
     value = _ext.bare(value)
-    if not handles.is_cdata(value):
+    if not isinstance(value, _CData):
         raise wrong_type("'value'", "a cffi pointer or array", value)
     handles.check_open(value, "'value'")
-    ctype = _cffi_backend.typeof(value)
-    is_array, step, rest, view = _arrays.get(ctype) or _arrays.keep(ctype, _array_of(ctype))
+    ctype = _typeof(value)
+    is_array, step, rest, make, kind = _arrays.get(ctype) or _arrays.keep(ctype, _array_of(ctype))
     if not is_array and not value:
         raise ValueError(f"'value' is a {ctype.cname!r} that is NULL")
-    if shape is None:
-        lengths: tuple[int, ...] = (len(value),) if is_array else ()
-    elif type(shape) is int and shape >= 0:
-        lengths = (shape,)
+    if type(shape) is int and shape >= 0:
+        lengths: tuple[int, ...] = (shape,)
+        count = shape
     else:
-        try:
-            given = [shape] if hasattr(shape, "__index__") else shape
-            lengths = tuple([operator.index(one) for one in given])
-        except TypeError:
-            raise wrong_type("'shape'", "an integer or several", shape) from None
-        if lengths and min(lengths) < 0:
-            raise ValueError(f"'shape' must have lengths (got {shape!r})")
-    count = prod(lengths)
+        lengths = (len(value),) if is_array else ()
+        if shape is not None:
+            lengths = _lengths(shape)
+        count = prod(lengths)
     if shape is not None and is_array and count > len(value):
         raise ValueError(f"'shape' is {lengths}, but {ctype.cname!r} has {len(value)} items")
     size = count * step
-    lengths += rest
     if size > sys.maxsize:
         raise OverflowError(f"'shape' is {lengths}, {size} bytes, more than fit in memory")
-    data = owner.ffi.buffer(value, size) if size else bytearray()
-    made: NDArray = view(data)
-    return made if len(lengths) == 1 else made.reshape(lengths)
+    made: NDArray = make(lengths + rest, kind, _buffer_of(value, size))
+    return made
+
+
+def _lengths(shape: int | Sequence[int]) -> tuple[int, ...]:
+    try:
+        given = [shape] if hasattr(shape, "__index__") else shape
+        lengths = tuple([operator.index(one) for one in given])
+    except TypeError:
+        raise wrong_type("'shape'", "an integer or several", shape) from None
+    if lengths and min(lengths) < 0:
+        raise ValueError(f"'shape' must have lengths (got {shape!r})")
+    return lengths
 
 
 # How to view memory of a cffi type as a NumPy array: whether the type is an array, the bytes per
-# item, the shape of an item (if items are arrays), and a function from a buffer to an array.
-_arrays: Cache[FFIType, tuple[bool, int, tuple[int, ...], Foreign]] = Cache(256)
+# item, the shape of an item (if items are arrays), NumPy's array type, and the dtype.
+_arrays: Cache[FFIType, tuple[bool, int, tuple[int, ...], Foreign, Foreign]] = Cache(256)
 
 
-def _array_of(ctype: FFIType) -> tuple[bool, int, tuple[int, ...], Foreign]:
+def _array_of(ctype: FFIType) -> tuple[bool, int, tuple[int, ...], Foreign, Foreign]:
     numpy = extra("numpy", "an array of a library's memory")
     if ctype.kind not in ("pointer", "array"):
         raise TypeError(
@@ -774,8 +778,9 @@ def _array_of(ctype: FFIType) -> tuple[bool, int, tuple[int, ...], Foreign]:
     while element.kind == "array":
         rest.append(element.length)
         element = element.item
-    view = partial(numpy.frombuffer, dtype=numpy.dtype(dtype(element)))
-    return ctype.kind == "array", _cffi_backend.sizeof(ctype.item), (*rest,), view
+    kind = numpy.dtype(dtype(element))
+    step = _cffi_backend.sizeof(ctype.item)
+    return ctype.kind == "array", step, (*rest,), numpy.ndarray, kind
 
 
 def dtype(ctype: FFIType) -> DTypeLike:

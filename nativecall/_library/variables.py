@@ -112,7 +112,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
             return array
         from .memory import asarray
 
-        seen = asarray(self.owner, array, None)
+        seen = asarray(array, None)
         if self.const:
             seen.flags.writeable = False
         return seen
