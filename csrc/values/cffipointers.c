@@ -79,7 +79,7 @@ void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject
                    .foreign = Py_NewRef(foreign),
                    .target = Py_NewRef(target),
                    .mask = mask,
-                   .may_end = nc_is_gcp(class_)};
+                   .may_end = class_ == nc_cffi_gcp};
     Py_XDECREF(before.wanted);
     Py_XDECREF(before.class_);
     Py_XDECREF(before.foreign);

@@ -5,12 +5,14 @@
 #include "core/cffipointer.h"
 
 const PyTypeObject *nc_cffi_classes[NC_CFFI_CLASSES];
+const PyTypeObject *nc_cffi_gcp;
 
 PyObject *nc_type_asked(PyObject *value, int known)
 {
     static PyObject *known_typeof; /* cffi's typeof(); NULL before first use */
     PyTypeObject *class_ = Py_TYPE(value);
-    if (class_->tp_name[0] != '_' || strncmp(class_->tp_name, "_cffi_backend.", 14) != 0) {
+    if (class_->tp_name[0] != '_' || strncmp(class_->tp_name, "_cffi_backend.", 14) != 0 ||
+        strstr(class_->tp_name, "CData") == NULL) {
         return NULL;
     }
     PyObject *type_of = nc_of_cffi(&known_typeof, "typeof");
@@ -20,6 +22,9 @@ PyObject *nc_type_asked(PyObject *value, int known)
         return NULL;
     }
     Py_DECREF(type); /* the object keeps it alive */
+    if (strcmp(class_->tp_name, "_cffi_backend.__CDataGCP") == 0) {
+        nc_cffi_gcp = class_; /* a static class */
+    }
     if (known < NC_CFFI_CLASSES && class_->tp_basicsize >= (Py_ssize_t)sizeof(PyObject) + 8 &&
         *(PyObject **)(void *)(value + 1) == type) {
         nc_cffi_classes[known] = (PyTypeObject *)(void *)Py_NewRef(class_);

@@ -13,22 +13,10 @@
 
 #include <string.h>
 
-/* Return whether a value is a cffi cdata object. */
-static inline int nc_is_cdata(PyObject *value)
-{
-    const char *name = Py_TYPE(value)->tp_name;
-    return strncmp(name, "_cffi_backend.", 14) == 0 && strstr(name, "CData") != NULL;
-}
-
-/* Return whether a class is the class of ffi.gc() objects. */
-static inline int nc_is_gcp(const PyTypeObject *class_)
-{
-    return strcmp(class_->tp_name, "_cffi_backend.__CDataGCP") == 0;
-}
-
 /* The known classes of cffi objects, then NULLs. cffi has five such classes. */
 enum { NC_CFFI_CLASSES = 8 };
 extern const PyTypeObject *nc_cffi_classes[NC_CFFI_CLASSES];
+extern const PyTypeObject *nc_cffi_gcp; /* the class of ffi.gc() objects, once one was seen */
 
 /* The slow path of nc_type_of_cffi, for a class that is not known yet. */
 PyObject *nc_type_asked(PyObject *value, int known);
@@ -44,6 +32,18 @@ static inline PyObject *nc_type_of_cffi(PyObject *value)
         }
     }
     return nc_type_asked(value, known);
+}
+
+/* Return whether a value is a cffi cdata object. */
+static inline int nc_is_cdata(PyObject *value)
+{
+    return nc_type_of_cffi(value) != NULL;
+}
+
+/* Return whether a value is an ffi.gc() object. */
+static inline int nc_is_gcp(PyObject *value)
+{
+    return nc_is_cdata(value) && Py_TYPE(value) == nc_cffi_gcp;
 }
 
 #endif
