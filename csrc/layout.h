@@ -46,7 +46,7 @@ typedef struct {
     NcExport export; /* how buffers are exported for it */
     size_t size;     /* bytes of a struct, or of a pointer's target (0: unknown); for a view, the
                         alignment of its elements */
-    size_t count;    /* items of the array that a pointer points to; else 0 */
+    size_t count;    /* items of the array that a pointer points to; dimensions of a view; else 0 */
     char code;       /* its letter, as in a shape */
     char pointee;    /* the letter of a buffer's elements; 0 if Python code checks them */
     unsigned char readonly; /* 1 if the callee promises not to write */

@@ -2,6 +2,7 @@
  * the entry. */
 #include "overloadcost.h"
 
+#include "values/aggregates.h"
 #include "values/fortran.h"
 #include "values/text.h"
 
@@ -143,6 +144,10 @@ int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *val
                    : cif->arguments[index].pointee == 'v' ? NC_COST_KIND
                                                           : NC_COST_EXACT;
         }
+    }
+    int is_exact = code == 'V' ? nc_is_view(cif, index, value) : 0;
+    if (is_exact != 0) {
+        return is_exact < 0 ? -2 : NC_COST_EXACT;
     }
     if (code == 'P' && PyUnicode_Check(value) && nc_takes_text(cif, index)) {
         return NC_COST_EXACT;

@@ -81,16 +81,45 @@ static int is_aligned(const Py_buffer *buffer, const intptr_t *words, size_t ali
     return (places & (alignment - 1)) == 0;
 }
 
+/* Store the view of a buffer in `words`. Return 0 if the buffer does not suit the argument. */
+static int is_view(const NcCallInterface *cif, Py_ssize_t index, const Py_buffer *buffer,
+                   Py_ssize_t ndim, intptr_t *words)
+{
+    const NcArgument *argument = &cif->arguments[index];
+    if (buffer->ndim != (int)ndim || nc_buffer_letter(buffer) != argument->pointee ||
+        (buffer->readonly && !argument->readonly)) {
+        return 0;
+    }
+    words[0] = (intptr_t)buffer->buf;
+    nc_buffer_extents(buffer, words + 1);
+    return is_aligned(buffer, words, argument->size);
+}
+
+int nc_is_view(const NcCallInterface *cif, Py_ssize_t index, PyObject *value)
+{
+    Py_buffer buffer;
+    intptr_t words[1 + 2 * PyBUF_MAX_NDIM];
+    if (cif->arguments[index].pointee == '\0' || nc_may_be_masked(Py_TYPE(value)) ||
+        !PyObject_CheckBuffer(value)) {
+        return 0;
+    }
+    if (PyObject_GetBuffer(value, &buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
+        return nc_clear_refusal() ? 0 : -1;
+    }
+    int fits = is_view(cif, index, &buffer, (Py_ssize_t)cif->arguments[index].count, words);
+    PyBuffer_Release(&buffer);
+    return fits;
+}
+
 int nc_convert_view(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                     Py_ssize_t ndim, intptr_t *words, NcPointer *owner)
 {
-    char element = cif->arguments[index].pointee;
     const Py_buffer *buffer = &owner->buffer;
     if (value == Py_None) {
         owner->address = NULL;
         return 0;
     }
-    if (element == '\0' || nc_may_be_masked(Py_TYPE(value))) {
+    if (cif->arguments[index].pointee == '\0' || nc_may_be_masked(Py_TYPE(value))) {
         return nc_store_argument(cif, name, index, value, &owner->address, owner);
     }
     if (PyObject_GetBuffer(value, &owner->buffer, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
@@ -99,14 +128,9 @@ int nc_convert_view(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyOb
             return -1;
         }
     } else {
-        if (buffer->ndim == (int)ndim && nc_buffer_letter(buffer) == element &&
-            (!buffer->readonly || cif->arguments[index].readonly)) {
-            words[0] = (intptr_t)buffer->buf;
-            nc_buffer_extents(buffer, words + 1);
-            if (is_aligned(buffer, words, cif->arguments[index].size)) {
-                owner->address = words;
-                return buffer->obj != value;
-            }
+        if (is_view(cif, index, buffer, ndim, words)) {
+            owner->address = words;
+            return buffer->obj != value;
         }
         PyBuffer_Release(&owner->buffer);
     }

@@ -25,4 +25,7 @@ int nc_store_argument(NcCallInterface *cif, PyObject *name, Py_ssize_t index, Py
 int nc_convert_view(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyObject *value,
                     Py_ssize_t ndim, intptr_t *words, NcPointer *owner);
 
+/* Return whether a view argument takes a value without a conversion; -1 with an exception. */
+int nc_is_view(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
+
 #endif

@@ -220,7 +220,7 @@ def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, in
     if arg.kind == "voidptr":
         code = "" if isinstance(arg, Handle) and arg.opaque else "v"
     elif isinstance(arg, View):
-        code, size = letter(arg.item), arg.item.alignment
+        code, size, count = letter(arg.item), arg.item.alignment, arg.ndim
     elif isinstance(arg, Pointer):
         pointee, alignment = arg.pointee, arg.pointee.alignment
         if isinstance(pointee, Array):
