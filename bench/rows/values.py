@@ -67,7 +67,7 @@ def line(row: str, **subjects: tuple[str, Mapping[str, Any]]) -> Line:
 
 
 NAMES = {"ours": OURS, "cffi": CFFI, "ctypes": CTYPES, "cython": CYTHON, "numba": NUMBA}
-NAMES |= {"plain": "char *", "bare": "the bare calls"}
+NAMES |= {"plain": "char *", "bare": "the bare calls", "entry": "the entry alone"}
 
 # -- structs -------------------------------------------------------------------------------------
 
@@ -281,6 +281,32 @@ def _numbers(tools: Tools) -> list[Line]:
     return rows
 
 
+# -- overloads -----------------------------------------------------------------------------------
+
+
+def _overloads(tools: Tools) -> list[Line]:
+    import numba
+    import numpy
+
+    lib, wrap = tools.lib, tools.nc.wrap
+    first = numba.njit(lambda array: array[0])
+    numbers = {"f": first, "a": numpy.ones(10)}
+    struct = lib.new("P2 *")[0]
+    either = wrap({"i:i": lib.next, lib.take_p2.entries[0].signature: lib.take_p2})
+    return [
+        line(
+            "a jitted function of an array, by no signature",
+            numba=("f(a)", numbers),
+            ours=("f(a)", {**numbers, "f": wrap(first)}),
+        ),
+        line(
+            "an overload of a number and a struct, by a struct",
+            entry=("f(s)", {"f": lib.take_p2, "s": struct}),
+            ours=("f(s)", {"f": either, "s": struct}),
+        ),
+    ]
+
+
 # -- callbacks -----------------------------------------------------------------------------------
 
 
@@ -352,7 +378,7 @@ def _sorting(tools: Tools) -> list[Line]:
 
 # -- the section ---------------------------------------------------------------------------------
 
-LINES = (_structs, _of_ctypes, _memory, _handles, _text, _numbers, _callbacks, _sorting)
+LINES = (_structs, _of_ctypes, _memory, _handles, _text, _numbers, _overloads, _callbacks, _sorting)
 
 #: Row, peer, bound of our time over the peer's.
 GOALS: tuple[tuple[str, str, float], ...] = (
@@ -381,6 +407,7 @@ GOALS: tuple[tuple[str, str, float], ...] = (
     ("a numpy.int64 for an int", CYTHON, 1.2),
     ("three keywords", CYTHON, 1.3),
     ("a function by attribute, called", CYTHON, 1.3),
+    ("a jitted function of an array, by no signature", NUMBA, 1.2),
     (f"a callback that reads a struct pointer, {TIMES} times", CYTHON, 1.2),
     (f"a callback with a struct, {TIMES} times", CYTHON, 1.2),
     (f"a callback from struct to struct, {TIMES} times", CYTHON, 1.2),

@@ -4,6 +4,7 @@
 
 #include "values/aggregates.h"
 #include "values/fortran.h"
+#include "values/record.h"
 #include "values/text.h"
 
 #include <string.h>
@@ -145,7 +146,11 @@ int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *val
                                                           : NC_COST_EXACT;
         }
     }
-    int is_exact = code == 'V' ? nc_is_view(cif, index, value) : 0;
+    int is_exact = code == 'V'   ? nc_is_view(cif, index, value)
+                   : code != 'T' ? 0
+                   : Py_IS_TYPE(value, nc_record_class)
+                       ? cif->layouts[index] != NULL && nc_record_has(value, cif->layouts[index])
+                       : nc_take_struct(PyTuple_GET_ITEM(cif->types, index), value, NULL);
     if (is_exact != 0) {
         return is_exact < 0 ? -2 : NC_COST_EXACT;
     }

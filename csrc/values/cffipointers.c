@@ -124,7 +124,7 @@ int nc_take_struct(PyObject *wanted, PyObject *value, void *memory)
     if (row == NULL || (row->may_end && nc_ended_by(value) != NULL)) {
         return 0;
     }
-    if (nc_cffi_store(memory, row->target, value) < 0) {
+    if (memory != NULL && nc_cffi_store(memory, row->target, value) < 0) {
         PyErr_Clear();
         return 0;
     }

@@ -82,7 +82,8 @@ int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out);
 /* Return 1 if a ctypes object is known to contain structs of the type that `wanted` points to.
  * Return 0 if this is unknown. */
 int nc_takes_structs(PyObject *wanted, PyObject *value);
-/* Copy a registered cffi struct to `memory`. Return 1, or 0 without an exception. */
+/* Copy a registered cffi struct to `memory`, unless that is NULL. Return 1, or 0 without an
+ * exception. */
 int nc_take_struct(PyObject *wanted, PyObject *value, void *memory);
 /* Add the dict of cffi types, `texts`, to the module. Return 0 or -1. */
 int nc_pointers_ready(PyObject *module);

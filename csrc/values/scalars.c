@@ -3,6 +3,7 @@
 
 #include "core/cffipointer.h"
 
+#include "cffitypes.h"
 #include "names.h"
 
 #include <limits.h>
@@ -83,7 +84,7 @@ static int long_doubles_in(PyObject *value, long double parts[2])
         methods->nb_float == NULL) {
         return 0;
     }
-    if (strncmp(Py_TYPE(value)->tp_name, "_cffi_backend.", 14) == 0) {
+    if (nc_is_cdata(value)) {
         if (nc_cffi_long_double(value, parts) == 0) {
             return 1;
         }
@@ -264,10 +265,16 @@ char nc_value_letter(PyObject *value)
     if (PyIndex_Check(value)) {
         return 'q';
     }
-    if (Py_TYPE(value)->tp_as_number != NULL && Py_TYPE(value)->tp_as_number->nb_float != NULL) {
-        return 'd';
+    if (Py_TYPE(value)->tp_as_number == NULL || Py_TYPE(value)->tp_as_number->nb_float == NULL) {
+        return '\0';
     }
-    return '\0';
+    /* All cffi objects have nb_float, but only objects of the base class can be numbers. */
+    if (nc_is_cdata(value) &&
+        (Py_TYPE(value)->tp_base != &PyBaseObject_Type || nc_cffi_long_double(value, memory) < 0)) {
+        PyErr_Clear();
+        return '\0';
+    }
+    return 'd';
 }
 
 /* Return the C name of an integer code. */

@@ -4,6 +4,7 @@ Every callee returns its own name, so what ran is seen, not inferred.
 """
 
 import collections
+import ctypes
 import itertools
 import math
 import random
@@ -278,6 +279,23 @@ def test_structs_choose_by_fields(structs, offered, value, ran):
     for order in (names, names[::-1]):
         which = structs(*order)
         assert [which(value) for _ in range(3)] == [ran] * 3
+
+
+def test_objects_of_libraries_choose_by_their_type():
+    declared = "typedef struct { double a, b; } Real; typedef struct { int a, b; } Whole;"
+    lib = nc.load(None, declared)
+    ctype = type("C", (ctypes.Structure,), {"_fields_": [(n, ctypes.c_double) for n in "ab"]})
+    arguments = "d", "T{d:a:d:b:}", "T{i:a:i:b:}", "&d"
+    functions = [nc.callback(f"q:{one}", lambda x, at=at: at) for at, one in enumerate(arguments)]
+    real, whole = lib.new("Real", (1, 2)), lib.new("Whole", (1, 2))
+    number = lib.ffi.cast("double", 2.5)
+    record = nc.callback("T{d:a:d:b:}:", lambda: (1.0, 2.0))()
+    values = {0: [number, 1.5], 1: [real[0], ctype(1, 2), record], 2: [whole[0]]}
+    values[3] = [lib.new("double[2]"), np.zeros(2)]
+    for order in itertools.permutations(range(4)):
+        chosen = nc.wrap({f"q:{arguments[at]}": functions[at] for at in order})
+        for at, some in values.items():
+            assert [chosen(one) for one in some * 3] == [at] * len(some) * 3
 
 
 def test_structs_that_no_value_of_a_field_fits(structs):
