@@ -60,8 +60,8 @@ def get_errno() -> int:
 def set_errno(number: int) -> None:
     """Set errno for `get_errno`, and for the C code that called the running callback.
 
-    A callback that does not call this leaves C's errno unchanged. A number that does not fit a C
-    int raises OverflowError.
+    A callback that does not call `set_errno` leaves C's errno unchanged. A number that does not fit
+    a C int raises OverflowError.
     """
     _ext.set_errno(number)
 

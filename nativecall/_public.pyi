@@ -1,6 +1,6 @@
-# Stub of the public names, in which native callables are generic. Other names have the types that
-# their modules declare. tests/typing contains code that type checkers must accept, and code that
-# they must reject.
+# Stub of the public names. It makes native callables generic. Other names have the types that their
+# modules declare. tests/typing contains code that type checkers must accept, and code that they
+# must reject.
 #
 # A NativeCallable[[float], float] takes a float and returns one. `wrap` returns a plain
 # NativeCallable, which takes and returns anything, since type checkers cannot read signatures.
@@ -82,7 +82,7 @@ class Library(_Library):
     ) -> NativeCallable: ...
 
 class _TypedCallbackOptions(_CallbackOptions):
-    # With the types of a library, the function's annotations determine its signature.
+    # If `types` is a library, the function's annotations determine its signature.
     types: object
 
 class _Decorator:
@@ -112,7 +112,7 @@ def callback(
 ) -> _Decorator: ...
 
 class _FieldOf(Generic[_V]):
-    # A reference, or a field whose type is spelled as a code, which type checkers cannot read.
+    # A field. If its type is given as a code, type checkers cannot determine the Python type.
     @overload
     def __get__(self, object: None, type: type, /) -> _FieldDescriptor: ...
     @overload
@@ -127,7 +127,7 @@ class _MethodOf(Generic[_P, _R]):
     def __get__(self, object: object, type: type, /) -> Callable[_P, _R]: ...
 
 class _Method(_MethodOf[..., _Foreign]):
-    # Every other method, or the decorator for a Python function.
+    # The result of `method`: a method, or a decorator that makes one from a Python function.
     def __call__(
         self, function: Callable[Concatenate[_Foreign, _P], _R], /
     ) -> _MethodOf[_P, _R]: ...

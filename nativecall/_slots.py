@@ -31,7 +31,7 @@ class Slot(_Row):
     Attributes
     ----------
     key : bytes or int
-        An interned string; an allocated ID (odd); or an address (even). 1 pads the table.
+        An interned string; an allocated ID (odd); or an address (even). The key 1 marks padding.
     flags : int
         The meaning depends on the slot's definition.
     data : int
@@ -55,8 +55,8 @@ def customslots(obj: object) -> tuple[Slot, ...]:
     Returns
     -------
     tuple of Slot
-        The object's own rows, then the rows of its type that have other keys. Empty for objects of
-        types without slots.
+        The object's own rows, then the rows of its type with keys that the object's rows lack.
+        Empty if there are no rows.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Create call plans and closure plans: the steps by which the core executes a call.
 
 A call plan is for calls from Python to C, a closure plan for calls from C to Python.
-csrc/call/plan.h defines plans and their structs, which this module packs. The core requests a call
-plan at the first call through a call interface, and caches it. All callbacks of a signature share
-one closure plan.
+This module packs the structs that csrc/call/plan.h defines. At the first call through a call
+interface, the core requests the call plan and caches it. All callbacks of a signature share one
+closure plan.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Writer:
         self.owned = 0
 
     def room(self, size: int, alignment: int = 16) -> int:
-        """Reserve memory behind the block; return its offset."""
+        """Reserve memory in the frame, after the block; return its offset."""
         start = -(-self.end // alignment) * alignment
         self.end = start + size
         return start
@@ -59,9 +59,9 @@ class _Writer:
         return first, len(self.moves)
 
     def argument(self, ctype: CType, passing: Passing, packs: bool, keeps: bool) -> bytes:
-        """Return the step of an argument from Python.
+        """Return the step that converts an argument from Python.
 
-        `keeps` is whether C keeps functions that are passed to it.
+        `keeps`: whether C may store a function passed to it.
         """
         letter, size, at = callinterface.letter(ctype), ctype.size, passing.places[0]
         if letter == "T":
@@ -94,8 +94,9 @@ class _Writer:
         if passing.how == "void":
             return row.step(row.VOID, 0, letter, 0)
         if passing.how == "reference":
-            # The function writes to the memory of a Record. Enlarge the frame anyway: the core
-            # requires stack in proportion to it, and the function may need as much itself.
+            # The function writes to the memory of a Record, not to the frame. Enlarge the frame
+            # anyway: the core checks for free stack in proportion to the frame's size, and the
+            # function may need as much stack itself.
             memory = self.room(size)
             if letter == "T":
                 return row.step(row.STRUCT, 0, letter, passing.places[0], owner=owner)
@@ -137,7 +138,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
     keeps = policies.keep != "call"
     steps: list[bytes] = []
     made: list[bytes] = []  # steps of out-parameters
-    owners: dict[int, tuple[int, int]] = {}  # by argument: the index of its step, its owner
+    owners: dict[int, tuple[int, int]] = {}  # argument -> index of its step, its owner
     told = 0
     last = len(args) - hidden - len(texts)
     for index, (ctype, passing) in enumerate(zip(args, call.args, strict=True)):
@@ -151,7 +152,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
                 writer.before.append((where[index], place, 0))
             else:
                 made.append(row.step(row.OUT, 0, "P", place, memory=numbers[index]))
-            if out.given:  # memory outside the frame is filled once it is allocated
+            if out.given:  # outside the frame, the initial value is stored at allocation
                 kind = callinterface.letter(pointee(signature, out)) if is_value else "P"
                 code = row.SCALAR if is_value else row.VOID
                 steps.append(row.step(code, 0, kind, where[index]))
@@ -189,7 +190,7 @@ def plan(cif: CallInterface, fixed: int | None = None) -> bytes:
 
 
 def how(call: Call) -> int:
-    """Return the argument of nc_invoke about register use (csrc/call/invoke.h)."""
+    """Return the registers that a call uses, in the form that nc_invoke takes (invoke.h)."""
     wide = row.ABI.joined and any([_is_wide(one.ctype) for one in call.args])
     return int(call.vectors | (call.x87 or int(wide)) << 8)
 
@@ -204,9 +205,9 @@ def _is_wide(ctype: CType) -> bool:
 
 
 def extended(cif: CallInterface, types: tuple[CType | str, ...]) -> CallInterface:
-    """Return the call interface of a variadic function for a call with more arguments.
+    """Return the call interface for a call of a variadic function with variadic arguments.
 
-    `types` are the types, or their letters, of the variadic arguments.
+    `types` are the types of the variadic arguments, or the letters of those types.
     """
     plain = {**SCALARS, "P": VOIDPTR}
     more = [plain[one] if isinstance(one, str) else one for one in types]
@@ -224,8 +225,8 @@ def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
     ----------
     signature : Signature
     tells_last : bool
-        Whether the last argument is an ``int *`` that reports failure. It is not passed to the
-        Python function.
+        Whether the last argument is an ``int *`` that reports failure. The Python function does not
+        receive that argument.
 
     Raises
     ------
@@ -244,7 +245,7 @@ def closure(signature: Signature, *, tells_last: bool = False) -> bytes:
 
 
 def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
-    """Return the step of an argument."""
+    """Return the step that converts an argument for the Python function."""
     ctype, places = passing.ctype, passing.places
     letter, size, first = callinterface.letter(ctype), ctype.size, len(moves)
     at = places[0]
@@ -263,7 +264,7 @@ def _taken(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
 
 
 def _returned(passing: Passing, moves: list[tuple[int, int, int]]) -> bytes:
-    """Return the step of the result."""
+    """Return the step that converts the Python function's result."""
     ctype, first = passing.ctype, len(moves)
     letter = callinterface.letter(ctype)
     if passing.how == "void":

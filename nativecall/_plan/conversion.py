@@ -1,8 +1,8 @@
-"""Translate plans of rules.py to conversions: ops that call a C function by another signature.
+"""Translate plans of rules.py to conversions, which call a C function through another signature.
 
-A `Conversion` lists all ops in order, with the place of each value. Either the core executes it,
-packed as structs of csrc/call/plan.h, or _codegen/conversioncode.py compiles it. The body of a
-ufunc loop is also a conversion.
+A `Conversion` lists operations (ops) in order, with the place of each value. The core executes a
+conversion that is packed as structs of csrc/call/plan.h, or _codegen/conversioncode.py compiles it.
+The body of a ufunc loop is also a conversion.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ _DIRECT = {("f", "d"): _WIDEN, ("i", "d"): _INTEGER, ("d", "f"): _NARROW}
 
 
 class At(namedtuple("At", ["base", "at", "offset"], defaults=(0,))):
-    """The place of a value: at an offset from a base, or behind the pointer stored there."""
+    """The place of a value: `at` bytes from a base.
+
+    If the base includes `POINTER`, a pointer is stored there, and the value is `offset` bytes
+    behind the pointer.
+    """
 
     __slots__ = ()
     base: int
@@ -72,13 +76,13 @@ class Op(
     code : int
     source, to : At
     size : int
-        The bytes of the source, or the value that an integer is compared with.
+        The number of bytes to copy, read or clear. For a comparison, the value to compare with.
     width : int
-        The bytes of the target that an extended integer must fill. The core always fills a word.
+        For an extended integer, the number of bytes to fill. The core always fills a word.
     types : (CType, CType)
         The types of a number before and after conversion.
     step : int
-        The step of the plan that fails if this op does; -1 for none.
+        The step of the plan that fails if this op fails; -1 for none.
     exact : bool
         Whether rounding is an error.
     """
@@ -126,7 +130,7 @@ class Conversion(
     errors : int
         The flags of the function's error convention.
     tested : int
-        The step for the function's own failure, or `NOWHERE`.
+        The step that fails if the function itself fails, or `NOWHERE`.
     told : int
         The offset in the block of the caller's pointer to its error int, or `NOWHERE`.
     """
@@ -148,7 +152,7 @@ class Conversion(
     def packed(self) -> bytes:
         inner = self.inner
         ops = [one.packed for one in (*self.ops, *self.failed)]
-        # Integers are written as whole words, so a word follows each area.
+        # Reserve a word after each area, because integers are written as whole words.
         end = max([inner.stack, *[at + size + _WORD for at, size in self.areas.items()]])
         header = _CONVERSION.pack(
             len(self.ops),
@@ -169,8 +173,9 @@ class Conversion(
     def changes_nothing(self) -> bool:
         """Whether callers can call the function directly.
 
-        They can if each argument of the function is already in the right register. The function
-        ignores registers of further arguments, as when ``d:d`` is called as ``d:dP``.
+        They can if the result and each argument of the function are already in the right registers.
+        The function ignores the registers of further arguments, as when ``d:d`` is called as
+        ``d:dP``.
         """
         if self.fixed is not None or self.outer.x87 != self.inner.x87:
             return False
@@ -219,13 +224,13 @@ def conversion(plan: plans.Plan) -> Conversion:
         writer.store(index, at, plans.type_of(node).size)
     if given is not None:
         writer.give(given)
-    # Clear errno, which the call may have set and the caller would misread.
+    # Clear errno: the call may have set it, and the caller would take it for a failure.
     writer.perform(NO_ERRNO, after.shown_by == "errno" != before.shown_by)
     ops, writer.ops = writer.ops, []
     if plan.outer.result.kind != "void":
         bits = storage.sentinel_of(plan.outer.result, after.sentinel)
         writer.give(writer.constant(bits))
-    # With "argument" on both sides, the function has written to the caller's int itself.
+    # If both sides use "argument", the function has already written to the caller's int.
     flags = (
         KEEPS * (after.shown_by == "exception")
         | SETS_ERRNO * (after.shown_by == "errno")
@@ -284,8 +289,8 @@ class LoopPlan(
     arguments : tuple of Passed
         One `Passed` for each argument of the function.
     results : tuple of (int, int)
-        Operands that receive the function's result: the number of the operand, and an offset in the
-        result. A struct may fill several operands.
+        For each operand that receives the function's result or a field of it: the number of the
+        operand, and the offset in the result.
     core : tuple of tuple of int, or None
         The core dimensions of each operand; None for a loop that is not generalised.
     needs_gil : bool
@@ -414,7 +419,7 @@ class _Writer:
     # -- ops -------------------------------------------------------------------------------------
 
     def perform(self, code: int, holds: bool = True) -> None:
-        """Add an op without places, if `holds`."""
+        """If `holds`, add an op that needs no source or target."""
         if holds:
             self.ops.append(Op(code))
 
@@ -434,18 +439,27 @@ class _Writer:
         return At(DATA, at)
 
     def compare(self, code: int, at: At, number: int, ctype: CType, step: int) -> None:
-        """Fail unless an integer or pointer equals a number or, for `OTHER`, differs from it."""
+        """Add a comparison of an integer or pointer with `number`.
+
+        The op fails with `step` unless they are equal or, for `OTHER`, unless they differ.
+        """
         if ctype.kind not in ("bool", "int"):
             ctype = scalar("Q")
         self.ops.append(Op(code, at, size=number, types=(ctype, VOID), step=step))
 
     def check(self, index: int, number: int, step: plans.Step) -> None:
-        """Fail with step `number` if a caller's argument is NULL, or not the required count."""
+        """Add a check that a caller's argument is not NULL, or equals the required count.
+
+        A failed check fails with step `number`.
+        """
         code = OTHER if step.kind == "null" else EQUAL
         self.compare(code, self.taken(index), step.count, step.source, number)
 
     def test(self, errors: Convention, step: int, told: int) -> None:
-        """Fail if the function failed; the caller's pointer to its error int is at `told`."""
+        """Add a check that the function has not failed.
+
+        The caller's pointer to its error int is at `told`.
+        """
         if errors.shown_by == "nothing":
             return
         if errors.shown_by == "result":

@@ -76,7 +76,7 @@ class Constant(namedtuple("Constant", ["value", "type"])):
 
 
 class Bound(namedtuple("Bound", ["offset", "type"])):
-    """A value at an offset in the Thunk."""
+    """A bound value, stored at an offset in the Thunk."""
 
     __slots__ = ()
     offset: int
@@ -149,7 +149,7 @@ class Plan(
     steps: tuple[Step, ...]
     size: int  # bytes of the Thunk
     takes_gil: bool  # whether the thunk takes the GIL around the call
-    settles: bool  # whether an exception left by the function is raised or reported
+    settles: bool  # whether the thunk raises or reports an exception that the function left set
 
     def follows_call(self, step: int) -> bool:
         """Return whether a step is executed after the function has returned."""

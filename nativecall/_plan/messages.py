@@ -1,8 +1,8 @@
 """Messages about conversions: why a conversion is impossible, and which step of a call failed.
 
 Messages count arguments from 1, as the caller sees them. `failure` creates the exception for a
-failed step. The other functions return parts of the reasons in rules.py, which show types as codes.
-If the signature was written in C, `reason_in_c` replaces the codes.
+failed step. The other functions return parts of the reasons that rules.py raises. Reasons show
+types as codes; if the signature was written in C, `reason_in_c` replaces the codes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rules for converting one C signature to another.
 
-Callers call by the *wanted* signature; the function has its *own*. `convert` plans the conversion
-between the two. `bind` plans a function with some arguments fixed. conversionplan.py defines plans.
-A `Draft` collects the steps and checks of one attempt. A rule that does not fit raises `Refused`,
-and the next rule starts with a new draft.
+Callers use the *wanted* signature; the function has its *own* signature. `convert` plans the
+conversion between the two. `bind` plans a function with some arguments fixed. conversionplan.py
+defines plans. A `Draft` collects the steps and checks of one attempt. A rule that does not fit
+raises `Refused`, and the next rule starts with a new draft.
 
 `convert` tries these choices in order and uses the first that fits.
 
@@ -18,16 +18,17 @@ and the next rule starts with a new draft.
    - The result is dropped if void is wanted.
 
 2. User data, which is a trailing `void *`. If both sides have user data, it is passed on. If only
-   one side has user data and its counterpart is a pointer, it is an ordinary argument. Otherwise,
-   user data of the caller is dropped, and a function with user data gets NULL.
+   one side has user data, but the other side has a pointer in the same position, both are ordinary
+   arguments. Otherwise, user data of the caller is dropped, and a function with user data gets
+   NULL.
 3. The arguments:
 
    - An array and its length, ``(T *x, n)`` or ``(n, T *x)``, become the function's view ``[1]T``.
    - If both sides have an array and its length in different orders, the two arguments are swapped.
    - An array on one side is unpacked to, or packed from, n arguments on the other. The array is
      ``(int n, T *x)``, ``(T *x, int n)`` or ``(T *x)``, with any integer type for n. The arguments
-     are n numbers of one type, or n pointers to floating-point numbers. Pointers to integers do
-     not count, since such a pointer might point to n.
+     are n numbers of one type, or n pointers to float or complex numbers. Pointers to integers are
+     excluded, since such a pointer might point to n.
    - Each argument converts to its counterpart.
 
    So if a function ``d:dd`` or ``d:&d&d`` is wanted as ``d:i&d``, callers pass an array of two
@@ -35,9 +36,9 @@ and the next rule starts with a new draft.
 
 Error conventions. `errors` selects the wanted convention. By default, the function's convention is
 kept if the wanted result can show it. If the wanted result is an integer and a pointer argument
-receives the function's result, the default is "nonzero". Otherwise the default is "none". A status
-is an integer result that the convention requires ("nonzero" or "zero"). With "nonzero", the status
-carries no other value.
+receives the function's result, the default is "nonzero". Otherwise the default is "none". The
+conventions "nonzero" and "zero" require an integer result, the status. With "nonzero", the result
+is only a status and carries no other value.
 
 With "argument", the last argument of a signature points to an error int and is exempt from the
 rules above. If both sides have this argument, it is passed on. If only the function has it, the
@@ -226,10 +227,10 @@ class Draft:
 
 
 def losses(inner: Signature, outer: Signature) -> tuple[int, int]:
-    """Return how many numbers may change when a function of `inner` is called as `outer`.
+    """Return how many values may change in a call of a function with `inner` through `outer`.
 
-    Also return the total number of binary digits lost. Extra arguments on either side, and values
-    that do not convert, count as changed.
+    Also return the total number of bits lost. Extra arguments on either side, and values that do
+    not convert, count as changed.
     """
     pairs = [(inner.result, outer.result)]
     pairs += [(given, own) for own, given in zip(inner.args, outer.args, strict=False)]
@@ -265,7 +266,7 @@ def own_arguments(inner: Signature) -> list[Own]:
 
 
 def of_argument(node: Argument, refused: Refused, progress: int) -> Refused:
-    """Add the wanted argument to the reason of a refusal."""
+    """Return a refusal whose reason names the wanted argument."""
     return Refused(f"{given_text(node.index)} {refused.reason}", refused.hint, progress)
 
 
@@ -321,7 +322,7 @@ def _changes_kind(node: Node) -> bool:
     return len(kinds) > 1
 
 
-_TOO_LONG = 1 << 20  # progress of a rule that fits except for a length or const
+_TOO_LONG = 1 << 20  # progress of a rule that almost fits, for example except for a length
 
 
 def _as_array(types: Sequence[CType]) -> tuple[int, int | None, CType]:
@@ -463,7 +464,7 @@ def _arguments(
 ) -> tuple[Draft, list[Node]]:
     """Return nodes for the function's arguments `own` by rules 2 and 3.
 
-    If `paired`, user data that both sides have is passed on.
+    If `paired` and both sides have user data, it is passed on.
     """
     worst = Refused("", None, -3)
     choices: list[tuple[Sequence[Own], Sequence[Argument], list[Node]]] = []
@@ -669,7 +670,8 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
         result = node
     if ending.status is not None:
         result = Constant(ending.status, outer.result)
-    # If the result shows failure as before, no test is needed, unless the result is converted.
+    # If the caller sees the function's own sign of failure, no test is needed, unless the result is
+    # checked during conversion, or stored through a pointer.
     shown = before == after and (
         before.needs == "any" or (result is not None and ending.status is None)
     )
@@ -700,7 +702,8 @@ def convert(
     """Plan calls of a function of signature `inner` by callers that use signature `outer`.
 
     `flags` are the flags of the function's entry; `errors` is the wanted error convention. If no
-    rule fits, raise SignatureError. It names the argument that does not fit, and may suggest a fix.
+    rule fits, raise SignatureError, which names the argument that does not fit and may suggest a
+    fix.
     """
     before = convention(flags)
     wanted = None if errors is None else CONVENTIONS[errors]
@@ -739,7 +742,7 @@ def convert(
 
 
 def bind(inner: Signature, flags: int, bound: Sequence[bool]) -> Plan:
-    """Plan a function of the arguments that are not `bound`; a Thunk stores the bound ones."""
+    """Plan a function of the arguments that are not `bound`; a Thunk stores the other arguments."""
     nodes: list[Node] = []
     left: list[int] = []
     offset = HEADER

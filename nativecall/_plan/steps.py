@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def here() -> _ABI:
-    """Return the C ABI of this process.
+    """Return the C ABI of this process; `UNKNOWN` if it is not supported.
 
     32-bit and big-endian processes, and Windows on ARM, are not supported.
     """
@@ -127,5 +127,5 @@ def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] 
 
 
 def is_packed(at: int) -> bool:
-    """Return whether an argument at a place in the block is not padded to a word."""
+    """Return whether the argument at offset `at` in the block is not padded to a word."""
     return ABI.packs and at >= ABI.stack

@@ -1,9 +1,9 @@
 """The calling convention of 64-bit Windows on x86-64.
 
 Each argument takes one register or one 8-byte stack slot. Objects of 1, 2, 4 or 8 bytes are passed
-as integers and returned in rax. An object of another size is passed as a pointer to the caller's
-copy. Such an object is returned in memory whose address is a hidden first argument. A variadic
-floating-point argument is passed in both a vector and a general register.
+as integers and returned in rax. For an object of another size, the caller makes a copy and passes a
+pointer to it. Such an object is returned in memory whose address is a hidden first argument. A
+variadic floating-point argument is passed in both a vector and a general register.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare C types, to decide whether one can stand for another. Only this module does so.
+"""Compare C types, to decide whether one can stand for another. No other module decides this.
 
 `agreement` returns the weakest level among all parts of a type or signature; the caller decides
 which level suffices. `agreement` ignores values, `const`, and the names of types.
@@ -25,12 +25,12 @@ class Agreement:
     POINTER = 2  # pointers to different types
     OPAQUE = 3  # pointers, at least one without a specified target: `void *`, a view
     LAYOUT = 4  # the same bytes, but signs of integers in memory and array lengths may differ
-    BYTES = 5  # the same type except for signs of bytes in memory; or an array of that type
+    BYTES = 5  # the same type except for signs of bytes in memory, or an array of the wanted type
     SAME = 6
 
 
 def agreement(given: CType | Signature, wanted: CType | Signature, *, memory: bool = False) -> int:
-    """Return how far two types or signatures agree; with `memory`, compare targets of pointers.
+    """Return how far two types or signatures agree; with `memory`, as the targets of pointers.
 
     Examples
     --------

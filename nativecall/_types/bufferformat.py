@@ -27,7 +27,7 @@ _answers: Cache[tuple[str, int, str], bool] = Cache(1024)
 
 
 def suits(ctype: CType, format: str, itemsize: int) -> bool:
-    """Return whether buffer elements have the layout of `ctype`: a struct, a pointer or a scalar.
+    """Return whether buffer elements have the type `ctype`, a struct, pointer or scalar.
 
     Examples
     --------

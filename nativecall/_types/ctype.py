@@ -110,11 +110,11 @@ class CType(Immutable):
     alignment: int
     depth: int
 
-    #: Parser of `named`; grammar.py sets it.
+    #: Parser of `named` texts; grammar.py sets this attribute.
     _read: Callable[[str], CType]
 
     def __init_subclass__(cls) -> None:
-        # Other subclasses could claim any memory layout.
+        # Reject other subclasses, since they could claim any memory layout.
         if cls.__module__ not in (__name__, f"{__package__}.derived"):
             raise TypeError(f"{cls.__name__!r} cannot be a subclass of a CType")
         cls._shown = f"a {cls.__name__}"
@@ -175,7 +175,7 @@ def intern(
     alignment: int = WORD,
     **attributes: object,
 ) -> Made:
-    """Return the interned object for `named`, or create it. By default, it is pointer-sized."""
+    """Return the interned type for `named`, or create it; the default is a pointer's size."""
     found = _interned.get(named)
     if found is not None:
         return found  # type: ignore[return-value]  # the text determines the class
@@ -381,7 +381,7 @@ def part_of(ctype: CType) -> Scalar:
 
 
 def integer_range(ctype: CType) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer or truth value."""
+    """Return the least and the greatest value of an integer or boolean type."""
     if ctype.kind == "bool":
         return 0, 1
     assert isinstance(ctype, Scalar)

@@ -132,7 +132,7 @@ def aligned(ctype: CType, alignment: int) -> CType:
 
 
 class Handle(Plain):
-    """``P``, a pointer to a named type that no signature describes.
+    """``P``, a pointer to a named type that signatures cannot describe.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Handle(Plain):
 
 
 class Record(Plain):
-    """The target of a named pointer: a struct or union that no signature describes.
+    """The target of a named pointer: a struct or union that signatures cannot describe.
 
     Only cffi can access its members.
     """

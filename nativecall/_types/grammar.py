@@ -236,7 +236,10 @@ class Reader:
         return name
 
     def arguments(self, depth: int, end: str) -> tuple[list[CType], bool]:
-        """Parse arguments up to the character `end`, exclusive. If it is ``""``, parse all text."""
+        """Parse arguments up to, but not including, the character `end`.
+
+        If `end` is ``""``, parse to the end of the text.
+        """
         args: list[CType] = []
         while True:
             found = self.peek()
@@ -253,7 +256,7 @@ class Reader:
             args.append(self.admitted("argument", depth))
 
     def signature(self, depth: int, end: str) -> tuple[CType, list[CType], bool]:
-        """Parse a result, a colon and arguments up to the character `end`, exclusive."""
+        """Parse a result, a colon and arguments up to, but not including, the character `end`."""
         if self.peek() == ":":
             raise self.error("expected a result before ':'", self.at, NO_RESULT)
         result = self.admitted("result", depth)
@@ -304,7 +307,8 @@ class _KeptReader(Reader):
         if source[at] in "TU" or not source.startswith("<", start):
             return super().type(depth)
         end = source.find(">", start)
-        # Another signature may have created the type, whose text ends after the name or struct.
+        # Another signature may already have created this type. Its text ends at '>' for a 'P',
+        # otherwise at the '}' of the struct.
         till = end if source[at] == "P" else source.find("}", end)
         made = known(source[at : till + 1])
         if made is not None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 refuse_reload(globals(), "Signature")
 
 
-#: Character types that are text if there is an encoding. The name of a typedef must contain "char":
-#: `xmlChar` is text, `uint8_t` is not.
+#: Byte types that are text if there is an encoding. A typedef of one is text only if its name
+#: contains "char": `xmlChar` is text, `uint8_t` is not.
 BYTES = ("signed char", "unsigned char")
 _OF_TYPE = ("function", "text", "result", "args", "variadic")
 _SAID = ("names", "readonly", "characters", "lengths", "written")
@@ -87,7 +87,7 @@ class Signature(Immutable):
     variadic: bool
     function: FunctionPointer
 
-    #: Parser of a text; spelling.py sets it.
+    #: Parser of signatures in any spelling; spelling.py sets this attribute.
     _read: Callable[[str], Signature]
 
     def __init__(
@@ -175,7 +175,7 @@ class Signature(Immutable):
         return around_name(self.written) if self.in_c else None
 
     def shown(self, name: str) -> str:
-        """Return the declaration of a function if the text was C, otherwise the codes."""
+        """Return the declaration of function `name` if written in C, otherwise the codes."""
         return self.c_declaration(name) if self.in_c else self.text
 
     def spelled(self, index: int) -> str:

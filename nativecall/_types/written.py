@@ -35,8 +35,8 @@ _NESTED = ("*", "(", "__attribute__", "__cdecl")
 def around_name(written: str) -> tuple[str, str] | None:
     """Split a function's declaration around the function's name, or around ``(*name)``.
 
-    Return the text before it, and the text after it, which begins with the parameters. Return None
-    if no parameters are found. Comments are removed.
+    Return the text before the name and the text after it; the second begins with the parameters.
+    Return None if no parameters are found. Comments are removed.
     """
     text = " ".join(re.sub(r"/\*.*?\*/|//[^\n]*", " ", written, flags=re.DOTALL).split())
     tokens = [(found[0], *found.span()) for found in re.finditer(r"\w+|\S", text)]
