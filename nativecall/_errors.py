@@ -95,7 +95,7 @@ def require(who: str, value: object, kinds: "type | tuple[type, ...]", wanted: s
 
 
 class SignatureError(NativeCallError, ValueError):
-    """A text that does not describe a C type or function, or a type where C does not allow it.
+    """A text that describes no C type or function, or a type in a place where C forbids it.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ Foreign: TypeAlias = Any
 #: Like `Foreign`, for cffi's memory and types.
 FFIData: TypeAlias = Foreign
 FFIType: TypeAlias = Foreign
-#: An alias of `NativeCallable`, for modules that its own module imports.
+#: An alias of `NativeCallable`, for modules that `_callable.callable` itself imports.
 Native: TypeAlias = NativeCallable
 
 abi_version: int
@@ -282,7 +282,8 @@ def export(obj: object, /) -> tuple[Pin, str, str, int, tuple[int, ...], tuple[i
 def check_unmoved(pins: list[object], name: str, /) -> None: ...
 def settle(pins: list[object], raised: BaseException | None, /) -> None: ...
 
-#: The cffi types from which `string_at` reads text: pointer type to convert to, character size.
+#: The cffi types from which `string_at` reads text. Each value is (pointer type to convert to,
+#: character size).
 texts: dict[Foreign, tuple[Foreign, int]]
 
 def library_keeps(owner: object, /) -> bool: ...

@@ -96,9 +96,9 @@ def _opener(name: str) -> Callable[[str, int], OpenLibrary]:
 def _current(name: str, flags: int) -> OpenLibrary:
     """Open the file that is at a path now, even if an older one was loaded from there.
 
-    If the loader knows the spelling of a path, it returns the library that was opened by it, even
-    if the file was replaced. For a new spelling, it compares device and inode. While the old file
-    is mapped, no other file can have the same device and inode.
+    If a library was opened by the same spelling of the path, the loader returns that library, even
+    if the file was replaced. For a new spelling, the loader compares device and inode. While the
+    old file is mapped, no other file can have the same device and inode.
     """
     key, asked = os.path.abspath(name), _file(name)
     spelling = _spelled.get(key, name)
@@ -113,8 +113,8 @@ def _current(name: str, flags: int) -> OpenLibrary:
         if before is not None and before[:2] == asked[:2]:
             break
         folder, base = os.path.split(spelling)
-        # Insert two dots, since the loader may already know the spelling with a single dot: it
-        # expands $ORIGIN that way for a library opened as ./x.so.
+        # Insert two dots, since the loader may already know the spelling with a single dot: if a
+        # library was opened as ./x.so, the loader expands $ORIGIN to a path that ends in "/.".
         spelling = _spelled[key] = os.path.join(folder, ".", ".", base)
     if before != asked:
         raise LibraryError(
@@ -146,7 +146,7 @@ def _for_linker(reason: str) -> str | None:
 
     An example is glibc's libm.so:
     ``GROUP ( /lib/x86_64-linux-gnu/libm.so.6  AS_NEEDED ( … ) )``. Asking ctypes.util would take
-    longer than the rest of a first call, since it starts programs.
+    longer than all else that a first call does, since ctypes.util starts programs.
     """
     path = reason.partition(": ")[0]
     if not os.path.isabs(path):

@@ -1,8 +1,8 @@
 """Numba's entry point `numba_extensions`, which Numba calls before it first compiles.
 
 It makes Numba recognise built-in views (`NativeCallable.builtin`). Native callables have the
-attribute `_numba_type_`, but built-in functions cannot have it. The bridge is imported only for the
-first view.
+attribute `_numba_type_`, but built-in functions cannot have it. The bridge is imported only when
+Numba first gets a view.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ else:
 
 
 class Wanted(_Row):
-    """What to read: headers by name or absolute path, or else a text."""
+    """What to read: `text` or, if it is None, `headers` by name or absolute path."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Wanted(_Row):
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # environment variables with include directories
 _ENVIRONMENT = (*SEARCHED, "GCC_EXEC_PREFIX", "COMPILER_PATH", "SDKROOT", "SYSROOT")
 _SENTINEL = "__nc_expanded_"
-# Limits of the compiler, if the system and the user's own limits allow them.
+# Limits for the compiler's process. A limit that cannot be set is skipped.
 _LIMITS = "ten seconds of the processor's time and 2 GiB"
 _LIMITED = 'ulimit -t 10 2>/dev/null; ulimit -v 2097152 2>/dev/null; exec "$@"'
 
@@ -141,7 +141,7 @@ def call(arguments: Sequence[str], text: str) -> CompletedProcess[str]:
 
 
 def expansions(text: str) -> dict[int, str]:
-    """Return the expansions of the names given to `preprocess`, by their position."""
+    """Map the position of each name given to `preprocess` to the name's expansion."""
     found: dict[int, list[str]] = {}
     current: list[str] = []
     for line in text.split("\n"):
@@ -210,7 +210,7 @@ class Scanned:
     tokens : list of str
         ``#pragma pack`` is one token, whether it is a line or a ``_Pragma``.
     macros : dict of str to Macro
-        The final definitions. For macros of the compiler itself, the file is -1.
+        The final definitions. Macros of the compiler and of `define` have file -1.
     files : list of str
     """
 
@@ -233,7 +233,7 @@ class Scanned:
         return self._places[at] if at >= 0 else (-1, 0)
 
     def placed(self, error: Exception, token: int) -> SignatureError:
-        """Return the error with a place: that of its own token (`error.at`), or else of `token`."""
+        """Return the error with the place of the token `error.at` or, if unset, of `token`."""
         named = getattr(error, "at", None)
         file, line = self.place(token if named is None else named)
         where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""

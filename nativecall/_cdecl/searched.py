@@ -1,14 +1,14 @@
 """Find directories where a new file could shadow an included header.
 
 `folders` returns the directories of the include path, the environment and the compiler's command
-line. It adds:
+line. It also returns:
 
 - the directory of a file whose quoted include was found elsewhere;
 - for ``__has_include``, the tested file or, if it is missing, the system's directories;
-- a dangling link; the headers are then not cached.
+- a dangling link where a header could be; the headers are then not cached.
 
-Two cases are not covered: the compiler's own directories that precede the system's, and names that
-macros pass to ``#include`` or ``__has_include``.
+Two cases are not covered: the compiler's own directories, which it searches before the system's,
+and names that macros pass to ``#include`` or ``__has_include``.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _SYSTEM = ("/usr/local/include", f"/usr/include/{_MULTIARCH}", "/usr/include")
 def folders(files: Sequence[str], wanted: Wanted) -> list[str]:
     """Return the directories where a new file could change the result of reading `files`.
 
-    The list also contains files whose existence a header tests. In place of a missing directory, it
-    contains the nearest existing parent, which changes when the directory is created.
+    The list also contains files that a header tests with ``__has_include``. In place of a missing
+    directory, it contains the nearest existing parent, which changes when the directory is created.
     """
     found = dict.fromkeys(map(_nearest, wanted.include))
     named = [

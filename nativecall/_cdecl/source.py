@@ -45,16 +45,17 @@ _COMPILER = "put the declarations into a header: with header= a C compiler reads
 class CSource:
     """A text of declarations: the original and its tokens.
 
-    This class executes the directives for macros without parameters, conditions and packing. It
-    ignores ``#include`` and other pragmas. ``#error`` and unknown directives raise an error. A use
-    of a macro with parameters becomes an `Unexpanded` token, which the parser rejects.
+    This class evaluates conditions and expands macros without parameters. Pragmas for packing
+    remain as tokens. ``#include`` and other pragmas are ignored. ``#error`` and unknown directives
+    raise an error. A use of a macro with parameters becomes an `Unexpanded` token, which the parser
+    rejects.
 
     Attributes
     ----------
     text : str
         The original.
     tokens : list of str
-        With macros expanded; ``#pragma pack`` is one token.
+        The tokens after macro expansion; ``#pragma pack`` is one token.
     macros : dict of str to Macro
         The final definitions; predefined macros have file -1.
     files : list of str
@@ -88,11 +89,11 @@ class CSource:
             raise self._error(reason, self._included, "name the header, as in header='math.h'")
 
     def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
-        """Return the error for a token, by its index; the number of tokens means the end."""
+        """Return the error at the token with this index; an index past the last means the end."""
         return self._error(reason, self._start(token), hint)
 
     def placed(self, error: Exception, token: int, hint: str | None = None) -> SignatureError:
-        """Return the error for a parser's exception, at its own token or else at `token`."""
+        """Return the error for a parser's exception, at the token `error.at` or else at `token`."""
         reason, at = fault(error, self.tokens, token)
         if at < len(self.tokens) and isinstance(self.tokens[at], Unexpanded):
             hint = _COMPILER

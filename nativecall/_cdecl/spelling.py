@@ -169,7 +169,7 @@ def _form(source: str) -> Form:
 
 
 def _has_directive(source: str) -> bool:
-    """Return whether a line starts with a directive; other ``#`` precede widths of bit-fields."""
+    """Return whether a line starts with ``#`` and a word; a number means a bit-field's width."""
     begun = [line.lstrip(SPACE) for line in source.split("\n")] if "#" in source else []
     return any([line[:1] == "#" and line[1:].lstrip(SPACE)[:1].isalpha() for line in begun])
 
@@ -190,7 +190,7 @@ def parse_with(source: object, types: object) -> Signature:
 
 
 def words(given: Signature | CType, named: bool = False) -> str:
-    """Return a signature or a type in C, with C's own names for numbers.
+    """Return a signature or a type in C, with C's built-in number types (``long``).
 
     With `named`, structs appear by their declared names, if they have one.
     """
@@ -248,7 +248,7 @@ def _own(ctype: CType) -> str:
 
 
 def as_text(given: str | Signature | FunctionPointer | None) -> str | None:
-    """Return the text of a signature that a hook receives; given text is passed unchanged."""
+    """Return a signature as text, as hooks receive it; return text unchanged."""
     return given if given is None or type(given) is str else str(parse(given))
 
 
@@ -287,9 +287,9 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     Raises
     ------
     SignatureError
-        If `source` cannot be parsed. The error gives the column and what would work.
+        If `source` cannot be parsed. The error names the column and may suggest a correction.
     TypeError
-        If `source` is not text.
+        If `source` is of another type, or a cffi type that is not a function type.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Convert parsed headers and texts to tables of plain data (declarations.py).
 
-The table records the reason for each declaration that cannot be used. If a text is parsed strictly,
-such a declaration raises an error with its position instead. A macro becomes a constant if it is a
-constant expression, or an alias if it names a declared function or variable. For other macros with
-a text, the table records the reason.
+If a declaration cannot be used, the table records the reason. If a text is parsed strictly, such a
+declaration raises an error with its position instead. A macro becomes a constant if it is a
+constant expression, or an alias if it names a declared function or variable. Other macros, if
+not empty, are skipped, and the table records the reasons.
 """
 
 from __future__ import annotations
@@ -226,10 +226,10 @@ class _Tables:
         return found
 
     def _bit_fields(self, record: Record) -> None:
-        """Record as skipped the members that the cffi type of a struct lacks.
+        """Record the reason for each bit-field that the cffi type of a struct lacks.
 
-        These are bit-fields that no integer within the struct can hold. Only packed structs have
-        such bit-fields.
+        cffi's type lacks a bit-field if no integer within the struct can hold it. Only packed
+        structs have such bit-fields.
         """
         for one in record.fields or ():
             if one.width is not None and one.name and unit_of(one, record.size or 0) is None:

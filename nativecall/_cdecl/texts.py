@@ -76,8 +76,8 @@ def parse_declarations(text: str) -> Declarations:
     ------
     SignatureError
         If the text is not C, or if a function takes or returns a type that cannot be passed from
-        outside C. Also if a declarator, with typedefs expanded, has more than 64 levels or 16384
-        characters.
+        outside C. Another cause is a declarator that, with typedefs expanded, has more than 64
+        levels or 16384 characters.
 
     Examples
     --------

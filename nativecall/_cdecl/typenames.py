@@ -73,7 +73,7 @@ class TypeNames:
     Attributes
     ----------
     typedefs : mapping of str to (Node, bool)
-        Keys are names, such as ``"gsl_function"``. Each has a flag for `const`.
+        Keys are names, such as ``"gsl_function"``. The bool is true for a `const` type.
     tags : mapping of str to Node
         Keys are tags with their keyword, such as ``"struct sqlite3"``.
     """
@@ -194,7 +194,7 @@ class TypeNames:
     # -- declarations by users --------------------------------------------------------------------
 
     def node(self, text: str) -> Node:
-        """Return the type that a text describes; a function is a `FunctionOf`."""
+        """Return the type that a text describes; for a function type, this is a `FunctionOf`."""
         return self._read(text)
 
     def function(self, text: str) -> Signature:
@@ -241,7 +241,7 @@ class _TextParser(Parser):
 
 
 class _WrittenParser(_TextParser):
-    """A parser of user input, which raises an error for unknown names."""
+    """A parser of user input. Unlike its base, it also rejects unknown tags."""
 
     def _tagged(self, said: DeclSpecifiers, kind: str) -> str:
         tag = super()._tagged(said, kind)

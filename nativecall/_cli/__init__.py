@@ -1,6 +1,6 @@
 """The `nativecall` command: `demo`, `inspect`, `stubs`, `freeze`, `doctor`, `cache`, `--cflags`.
 
-Exit status, with the reason in one line on stderr:
+Exit status; an error is also printed as one line on stderr:
 
 - 0: success.
 - 1: a negative answer (a wrong value in the demo, an object with nothing native to inspect, an
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: Options for build systems: a directory in the package, the tools that search it, and a file that
-#: must be in it.
+#: Options for build systems. Each value has a directory in the package, the tools that search it,
+#: and a file that must be in it.
 _FOLDERS = {
     "cmakedir": (
         os.path.join("share", "cmake", "nativecall"),

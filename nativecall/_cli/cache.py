@@ -13,7 +13,7 @@ from .._output import Output
 
 
 def run(*, action: str | None) -> int:
-    """Show the cache, or ``clear`` it; return 1 if it is unusable, or if files remain."""
+    """Show the cache, or ``clear`` it; return 1 if it is unusable, or not all files are deleted."""
     output = Output()
     kept = Cache(directory())
     if kept.where is None:

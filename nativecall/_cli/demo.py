@@ -48,7 +48,7 @@ double ldexp(double x, int exp);
 _POINTS = 500  # values checked per function and kind of call
 _ULPS = 2  # units in the last place by which two correct math libraries may differ
 _ROUNDS = 51
-_QUAD_ERROR = 1e-14  # stricter than quad's guarantee; a smooth function meets it
+_QUAD_ERROR = 1e-14  # stricter than quad's guarantee; smooth functions stay below it
 _SAMPLE = 500e-6  # seconds per sample
 _UNROLL = 10
 _C_LENGTH = 1000  # arguments per pass through the arrays of the C loop
@@ -115,7 +115,7 @@ def _arguments(name: str, single: bool) -> list[Sequence[float]]:
 
 
 def _worst(values: Iterable[float], expected: Sequence[float], single: bool) -> float:
-    """Return the largest difference in units in the last place of a double or a single float."""
+    """Return the largest difference, in units in the last place of a float (`single`) or double."""
     worst = 0.0
     for value, right in zip(values, expected, strict=True):
         if value != right:

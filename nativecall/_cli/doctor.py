@@ -144,7 +144,7 @@ def _kept() -> Iterator[_Line]:
 
 def _headers() -> Iterator[_Line]:
     command: list[str] | None = None
-    with suppress(LibraryError):  # if CC is wrong; the line shows CC
+    with suppress(LibraryError):  # raised if CC is wrong; the line below shows CC
         command = preprocessor.compiler()
     if command is None:
         chosen = os.environ.get("CC", "").strip()

@@ -171,7 +171,7 @@ def _show(
     inside: list[Row],
     found: bool,
 ) -> int:
-    """Show what `wrap` returned for an object, or the error, and the object's contents."""
+    """Show an object's contents, and what `wrap` returned or why it failed; return the status."""
     output = Output()
     is_own = made is not None and made is foreign.native(obj)
     what = f"a {_type_name(type(obj))}"

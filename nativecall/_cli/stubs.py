@@ -1,8 +1,8 @@
 """``nativecall stubs MODULE:LIB``: write a stub with the types of a library's functions.
 
 A type checker reads a stub instead of the module, so the stub must cover all of ``MODULE``. The
-stub declares the functions of the module's libraries, and its native callables, with types. All
-else is copied from the module's source without function bodies. Argument types describe what calls
+stub declares the module's native callables and the functions of its libraries, with types. All else
+is copied from the module's source without function bodies. Argument types describe what calls
 accept (`nativecall._hints`). Result types describe what calls return (`_callable/annotations.py`).
 """
 

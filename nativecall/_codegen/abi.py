@@ -5,8 +5,9 @@
 
 LLVM IR has no C types. LLVM passes scalars by the target's rules, but the front end must lower
 structs, complex numbers and small integers. An `ABI` (_plan/abi.py) decides how the arguments and
-the result of one signature are passed. A `Lowering` expresses that decision in IR. The ABI may
-belong to another machine, if code is generated for it. A Lowering has emitters for both directions:
+the result of one signature are passed. A `Lowering` expresses that decision in IR. If code is
+generated for another machine, the ABI is that machine's. A Lowering has emitters for both
+directions:
 
     emit_call                call a C function
     define, emit_prologue, emit_return
@@ -19,7 +20,8 @@ Only the C type determines how the emitters represent a value (`in_memory`):
   a `long double` wider than `double`, and numbers without a C type.
 
 The emitted code never reads padding as part of a value, and never accesses memory outside the
-object. Types that no ABI describes raise `Unsupported`. LLVM calls memcpy to copy large structs.
+object. Types that the ABI does not describe raise `Unsupported`. LLVM calls memcpy to copy large
+structs.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ __all__ = ["Call", "Unsupported", "in_memory"]
 
 #: Maximum number of arguments; with more, LLVM takes too long.
 MAX_ARGUMENTS: Final = 255
-#: Maximum bytes of arguments, because LLVM copies them to the stack without probing it.
+#: Maximum total bytes of the arguments, and maximum bytes of the result. LLVM copies them to the
+#: stack without probing it.
 MAX_BY_VALUE: Final = 1 << 16
 
 POINTER: Final = ir.PointerType()

@@ -1,15 +1,15 @@
 """Write LLVM IR of conversions: thunks, and the loops of elementwise ufuncs.
 
 The generated code executes the ops of a conversion (_plan/conversion.py), which
-csrc/call/convert.c interprets. A place, which ops read or write, is an IR value until its address
+csrc/call/convert.c interprets. Ops read and write places. A place is an IR value until its address
 is needed, so moves cost nothing.
 
 A thunk is entered through a stub, whose context is the Thunk (csrc/call/thunkobject.h).
 
 A loop is called as ``void (char **args, intptr_t *dimensions, intptr_t *steps, void *data)``. The
-address of its function is at the start of `data` (csrc/call/convert.h). If the function's IR is
-linked in, the loop calls the function by name instead, and LLVM inlines it. Such a loop is written
-twice, so that LLVM can vectorize the copy for contiguous operands.
+address of the function that it calls is at the start of `data` (csrc/call/convert.h). If the IR of
+this function is linked in, the loop calls it by name instead, and LLVM inlines it. Such a loop is
+written twice, so that LLVM can vectorize the copy for contiguous operands.
 
 Guarantees:
 
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     _Require = Callable[[ir.Value], None]
 
 _WORD: Final = 8  # bytes of a pointer on all supported platforms
-#: Offsets of the fields that generated code reads in the core's objects. `_PLACES` has the offsets
-#: of the functions that generated code calls, in the core's table `nc_symbols`.
+#: Offsets of the fields that generated code reads in the core's objects. Generated code finds the
+#: core's functions in the table `nc_symbols`; `_PLACES` has their offsets in this table.
 _LAYOUT: Final = _ext.code_layout()
 _PLACES: Final = {name: index * _WORD for index, name in enumerate(_ext.code_symbols())}
 _BYTE: Final = ir.IntType(8)
 _INT: Final = ir.IntType(32)
 _LONG: Final = ir.IntType(64)
 _VOID: Final = ir.VoidType()
-# Aligns loops. A loop is a few instructions around a call. If these cross a 32-byte boundary,
+# Aligns loops. A loop is a few instructions around a call. If they cross a 32-byte boundary,
 # processors fetch them more slowly: the loop of a function that only adds takes a fifth longer.
 _ALIGNED: Final = """
 !32 = distinct !{!32, !33}
@@ -165,7 +165,7 @@ class _Code(ABC):
         return self.builder.call(abi.Callee(pointer, function), values)
 
     def require(self, step: int, word: Callable[[], ir.Value], condition: ir.Value) -> None:
-        """Continue if the condition holds, the likely case; else fail the step with `word()`."""
+        """Continue if the condition holds, which is likely; else fail the step with `word()`."""
         failing = self.leave() if self.is_silent(step) else self.block()
         self.go_on(condition, failing)
         if not self.is_silent(step):
@@ -518,7 +518,7 @@ class _Thunk(_Code):
     def perform(self, op: Op) -> None:
         if op.to.base == BLOCK and not self.has_result:
             # Ops write only the result to the block, after all arguments were read. Don't create
-            # its slots earlier: on 64-bit ARM, arguments and results use the same registers.
+            # the result's slots earlier: on 64-bit ARM, arguments and results share registers.
             self.lay_result()
         super().perform(op)
 

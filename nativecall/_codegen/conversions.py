@@ -57,7 +57,7 @@ def thunk(made: Conversion) -> tuple[tuple[int, engine.Code] | bytes, bool]:
     except engine.NoRoom:
         return by_core, False
     except (Unsupported, engine.Unloadable):
-        # `Unloadable` is also raised if a support library is missing, as for quadruple precision.
+        # `Unloadable` also means that a support library (as for quadruple precision) is missing.
         return by_core, True
     return (by_core, engine.lasts()) if code is None else ((code.address, code), True)
 

@@ -9,8 +9,8 @@
 
 Guarantees:
 
-- Import: the first call of a function here imports llvmlite, unless NATIVECALL_JIT=0. `kept` never
-  imports it.
+- Import: the first call of `available`, `reason` or `compile` imports llvmlite, unless
+  NATIVECALL_JIT=0. `kept` never imports it.
 - Permission: if memory cannot be made executable, `available` is False, and the first request for
   code warns. A process that loses the permission later keeps its code but cannot compile more.
 - Failures: if the reason why code cannot be generated is permanent, it is remembered. If memory is
@@ -123,8 +123,8 @@ class _Machine:
         self.hashed = _cache.hashed(self.identity.encode()).hexdigest()
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Freeing these would block forever if Python ended a thread inside LLVM. llvmlite does not
-        # detach them itself if it was imported during shutdown.
+        # Freeing the context and the target would block forever if Python ended a thread inside
+        # LLVM. llvmlite does not detach them itself if it was imported during shutdown.
         if ending():
             self._shared_context.detach()
             self.target.detach()
@@ -206,7 +206,7 @@ def _unload(
     tracker: llvm.ResourceTracker, linker: _Linker, ending: Callable[[], bool] = sys.is_finalizing
 ) -> None:
     """Unmap the code of a tracker; the LLJIT is freed with the last reference to `linker`."""
-    # Check for shutdown here: weakref and llvmlite notice it only if they were used before it.
+    # Check for shutdown here: weakref and llvmlite notice it only if they were used earlier.
     if ending():
         tracker.detach()
     else:
@@ -234,7 +234,7 @@ def reason() -> str:
 
 
 def _start() -> tuple[_Machine | None, str]:
-    """Return the machine, or None, and the reason; the first call creates the machine."""
+    """Return (machine, ""), or (None, why there is none); the first call creates the machine."""
     outcome = _outcome
     if outcome is None:
         outcome = once("", lambda: _outcome, _tried)

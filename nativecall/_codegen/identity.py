@@ -1,7 +1,7 @@
 """Identify the code generator: LLVM, the processor, Python, and this package.
 
 The identity and the IR together determine the machine code. Only LLVM can report its part of the
-identity, and importing LLVM takes a tenth of a second. So the identity is stored in the cache. The
+identity, and importing LLVM takes a tenth of a second. So the identity is stored in the cache. Its
 cache key consists of data that can be read without LLVM: stamps of llvmlite's files, the
 processor's identification, and the identity of Python and this package. A process that finds the
 identity in the cache can use cached object files without LLVM.
@@ -29,8 +29,9 @@ def python() -> tuple[object, ...]:
 
 
 #: Folders that do not affect generated code: commands, conformance checks, headers, and interfaces
-#: to users and other libraries. If they request code, its key contains all that they decide.
-#: Scanning their files would take a tenth of the time to load a large cached library.
+#: to users and other libraries. If a module in these folders requests code, the key of the request
+#: contains all that the module decides. Scanning these files would take a tenth of the time to load
+#: a large cached library.
 _ELSEWHERE = {"__pycache__", "_bridges", "_callable", "_cli", "_library", "_native_objects"}
 _ELSEWHERE |= {"_ufunc", "conformance", "include"}
 
@@ -41,7 +42,7 @@ def _stamp(name: str, status: os.stat_result) -> tuple[str, int, int]:
 
 
 def _edition() -> list[tuple[str, int, int]]:
-    """Return the stamps of the package's files, since changes need not change the version.
+    """Return the stamps of the package's files, which may change while the version does not.
 
     Folders in `_ELSEWHERE` are omitted. C types, call interfaces and plans are included, since they
     also determine generated code.

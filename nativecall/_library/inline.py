@@ -58,7 +58,7 @@ def _together(
     try:
         return _made(declarations, names, path)
     except SignatureError:
-        # After the first request, only `name` is new: all other functions that compile are open.
+        # After the first request, only `name` is new: a library with all others is already open.
         without = _refused(names, declarations, path) if is_first else {name: ""}
         if name in without:
             return _made(declarations, [name], path)  # raises an error with the reason

@@ -83,9 +83,9 @@ class Library(Single):
     _owner: Owner = Owner(None)
     _options: LibraryOptions = _NOTHING_SAID
     _ending: set[str] = set()  # functions that free or close what other functions return
-    _undeclared = False  # whether no function is known
-    #: Rows of the functions that have no options. `_cifs` caches call interfaces; a key is a row
-    #: without its last item, the declaration.
+    _undeclared = False  # whether there are no declarations, types or options
+    #: Rows of the declared functions; empty if the library has options. `_cifs` caches call
+    #: interfaces; a key is a row without its last item, the declaration.
     _plain: dict[str, Row] = {}
     _cifs: dict[tuple[object, ...], CallInterface] = {}
 
@@ -184,8 +184,8 @@ class Library(Single):
         version : str, optional
             The version of the symbol, as for `address`.
         free, close
-            As for `load`. The destructors named here mark their argument as ended only if you look
-            them up after this call.
+            As for `load`. A destructor named here marks its argument as freed or closed only if you
+            look up the destructor after this call.
         other options
             As for `wrap`, except `owner`; the library's options are the defaults.
 
@@ -503,7 +503,7 @@ class Library(Single):
         declarations = self._known
         if name in declarations.skipped:
             reason = declarations.skipped[name]
-            # A macro's target often has the same name with underscores.
+            # The function behind a skipped macro often has the same name with underscores.
             like = [one for one in declarations.rows if one.strip("_") == name.strip("_")]
             hint = did_you_mean([min(like, key=len)] if like else [])
             problem = f"{name!r} of {self._called} is skipped: {reason}{hint}"

@@ -97,10 +97,10 @@ def load(
         several of these. A `str` is a path if it begins with ``.`` or ``/``. Declarations of
         included headers count, too. Functions and variables are looked up on first use.
         Headers are read through the C compiler's preprocessor (``$CC``, otherwise cc, gcc or
-        clang). The result is cached until a header changes, or a directory that is searched before
-        that header is found. If a header changes while it is read, the result is not cached. Two
-        changes are not detected: a new header in one of the compiler's own directories, and a new
-        header in a directory that is searched only for a name from a macro.
+        clang). The result is cached until a header changes, or until a directory changes that the
+        compiler searches before it finds a header. If a header changes while it is read, the result
+        is not cached. Two changes are not detected: a new header in one of the compiler's own
+        directories, and a new header in a directory that is searched only for a name from a macro.
     include : path or sequence of paths
         Directories to search first for headers.
     define : mapping of str to str, int or None
@@ -109,7 +109,8 @@ def load(
         The declarations to use: names, or patterns such as ``"sqlite3_*"``. Others are ignored.
     skip : bool, optional
         Whether to skip declarations that cannot be used. `Library.skipped` lists the reasons. The
-        default is True for headers. In `declarations`, they raise an error by default.
+        default is True for headers and frozen files, or if you pass `only`. Otherwise, such
+        declarations raise an error by default.
     options of calls
         The options of `wrap`, except `name`, `doc` and `owner`. Pass a value for all functions, or
         a mapping of names or patterns such as ``"sqlite3_*"`` to values. A name takes precedence
@@ -161,7 +162,8 @@ def load(
         another C ABI. A subclass of `OSError`.
     SymbolError
         If the library lacks a function of `declarations`; the message lists close matches. A
-        subclass of `AttributeError`. Functions from headers are looked up on first use instead.
+        subclass of `AttributeError`. With `header`, `frozen`, `only` or ``skip=True``, functions
+        are looked up on first use instead.
     SignatureError
         If the declarations cannot be parsed, or the preprocessor rejects the headers.
 

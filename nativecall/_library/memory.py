@@ -354,7 +354,7 @@ class StructPointer(_ext.StructPointerBase):
         return dir(self.cdata)
 
 
-# Through descriptors, because members of the struct may have these names.
+# Read the attributes through descriptors, because struct members may have the same names.
 _structs_of = _ext.StructPointerBase._structs.__get__
 _kept_of = _ext.StructPointerBase._kept.__get__
 _ext.set_struct_pointer_class(StructPointer)
@@ -368,8 +368,9 @@ def _found(pointer: StructPointer, value: Foreign) -> Foreign:
 class Structs(dict["FFIType", bool]):
     """A dict from cffi types to whether a StructPointer wraps their objects; filled on first use.
 
-    A StructPointer wraps structs that contain pointers, functions with such structs in their
-    signatures, pointers to or arrays of either, and arrays of pointers.
+    A StructPointer wraps structs that contain pointers, and functions with such structs in their
+    signatures. It also wraps pointers to these structs and functions, arrays of them, and arrays of
+    pointers.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -378,7 +379,7 @@ class Structs(dict["FFIType", bool]):
         self._parts: Cache[object, tuple[Foreign, str, int, int]] = Cache(1024)
 
     def part(self, ctype: FFIType, key: str | int | slice) -> tuple[Foreign, str, int, int]:
-        """Return how to assign to the member named `key`, or to items.
+        """Return how to assign to the member named `key`; for an index or a slice, to an item.
 
         The tuple contains cffi's type, or None if there is no such member or item; the container's
         name, for messages; the member's offset in bytes; and the type's size if it contains
@@ -466,7 +467,7 @@ def _fill(
 def _sized(
     owner: Owner, ctype: FFIType, init: Foreign, kept: list[Foreign], who: Who, before: int = 0
 ) -> tuple[object, Foreign]:
-    """Return an initialiser that makes cffi allocate enough zeros, and a reusable `init`.
+    """Return an initialiser that makes cffi allocate enough zeros, and `init` for filling them.
 
     For an array type without a length, the initialiser is the length or the text. For a struct that
     ends in such an array, it is a dict from the member's name to the array's initialiser. For a

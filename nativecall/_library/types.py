@@ -176,7 +176,7 @@ _owners: Fifo[object, Owner] = Fifo()
 
 
 def owner_of(declarations: Declarations | None, base: Owner | None = None) -> Owner:
-    """Return the owner for declarations; equal ones share it, even if `only` restricts them."""
+    """Return the owner that all declarations with the same key share, whatever `only` selects."""
     whole = (None if declarations is None else declarations.key, base)
     found = _owners.get(whole)
     if found is None:

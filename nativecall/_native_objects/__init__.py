@@ -1,4 +1,4 @@
-"""Native objects: objects of classes that you declare in Python and native code uses directly.
+"""Native objects: you declare their classes in Python, and native code uses the objects directly.
 
 Importing this package registers the hooks that read class bodies (`describing.py`), and adds the
 Python methods of the root class (`root.py`). C code that creates a class imports this package for

@@ -19,7 +19,7 @@ def native_object(
     ----------
     pointer : cffi ``void *`` or int
         The address of a live object: other code must hold a reference, or `owned` must be true.
-        To check that it is an object, this reads one word of memory before the address.
+        To check that it is an object, the function reads one word of memory before the address.
     cls : type
         The class of the object, or a base class.
     owned : bool

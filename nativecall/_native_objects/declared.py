@@ -100,8 +100,8 @@ def field(type: object, *, atomic: bool = False, doc: str | None = None) -> Fiel
     ----------
     type : str, CType or class
         A type code: a scalar (``"d"``), a pointer (``"&d"``, ``"P"``, ``"X{d:d}"``), an array
-        (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). Or a class of native objects, or the name of
-        such a class, which may be the class being defined. The field is then a counted reference or
+        (``"(3)d"``) or a struct (``"T{d:x:d:y:}"``). You can also pass a class of native objects or
+        its name, even the name of the class being defined. The field is then a counted reference or
         None.
         A string that is a valid code is read as a code. ``nativecall.NativeObject`` means any
         native object.
@@ -193,8 +193,8 @@ def method(
     Parameters
     ----------
     target : object, optional
-        A target of `wrap`: an address, a native callable, a Numba cfunc or jitted function. Or a
-        Python function; native code that calls the method then takes the GIL. Without a target, the
+        A target of `wrap` (an address, a native callable, a Numba cfunc or jitted function), or a
+        Python function. Native code takes the GIL to call a Python function. Without a target, the
         method is abstract: the class cannot have objects, and subclasses define the method. A
         single string is the signature, for use as a decorator: ``@nc.method("d:&v")``.
     signature : str or Signature, optional

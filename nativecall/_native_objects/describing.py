@@ -4,8 +4,8 @@ The metaclass, implemented in C, works in this order:
 
 1. `describe` reads the class body.
 2. The core lays out the fields and creates the native class.
-3. Python's class is created.
-4. `publish` returns its descriptors. It also publishes classes created by C code.
+3. The Python class is created.
+4. `publish` returns the class's descriptors. It also publishes classes created by C code.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
     pieces : tuple of Piece
         The pieces for ``"value"`` and ``"pieces"``.
     places : tuple of int
-        The offset of each piece in the block. If there are no pieces, the offset of the object, or
-        of the pointer to the object. If a single piece has several places, each gets a copy. A
-        reference result may have a second place, where the function returns the pointer.
+        The offset of each piece in the block. Without pieces, the first place is the offset of the
+        object, or of the pointer to the object. If a single piece has several places, each gets a
+        copy. A reference result may have a second place, where the function returns the pointer.
     """
 
     __slots__ = ()
