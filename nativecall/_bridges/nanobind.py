@@ -1,8 +1,8 @@
-"""nanobind: its functions expose nothing readable, so they are rejected by name.
+"""nanobind: its functions are recognised by the names of their types, and rejected.
 
 A nanobind function stores the bound callee, a pointer or an object with state, as raw bytes.
-Nothing records which of the two is stored, or its C++ type. The docstrings use one word for all
-floating-point types.
+Nothing records which of the two is stored, or the C++ type. The docstrings do not show the type
+either: they use one word for all floating-point types.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def reason(obj: Foreign) -> str | None:
-    """Return why there is no C function."""
+    """Return why a nanobind function has no C function that can be read; None for other objects."""
     kind = type(obj).__name__
     if not kind.startswith(("nb_func", "nb_method", "nb_bound_method")):
         return None

@@ -2,8 +2,8 @@
 
 This bridge reads them through the ABI, like every consumer (docs/abi). It does not matter which
 module created the object or defined its metaclass. Such an object keeps its functions alive. An
-entry is skipped if its error convention is unknown here, or if its result cannot represent the
-error.
+entry cannot be called if its error convention is unknown, or if its result cannot represent an
+error: `signatures` skips it, and `instance` raises SignatureError for it.
 """
 
 from __future__ import annotations
@@ -66,5 +66,5 @@ def instance(obj: object, signature: Signature, errors: str) -> Function | None:
             f"the entry {signature.text!r} of a {type(obj).__name__} cannot be called: {refusal}"
         )
     if convention(flags).needs_gil or "O" in signature.text:
-        flags &= ~_lib.FLAG_RELEASE_GIL  # this flag is only a request
+        flags &= ~_lib.FLAG_RELEASE_GIL  # only a request, which we may ignore
     return Function(address, signature, obj, None, flags)

@@ -110,12 +110,12 @@ def loops(obj: Foreign) -> bool | None:
 
 
 def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
-    """Return a callable with one loop of a NumPy ufunc, and its C function for single elements.
+    """Return a callable for one loop of a NumPy ufunc: over arrays, and for single elements.
 
-    `wrap` converts every loop of a ufunc to a C function of numbers. C code with arrays can call
-    the loops themselves. Their type is ``void (char **args, const intptr_t *dimensions, const
-    intptr_t *steps)``, on most machines ``v:&&b&q&q``. This is NumPy's `PyUFuncGenericFunction`
-    with its last argument bound.
+    `wrap` converts every loop of a ufunc to a C function of numbers. C code that has arrays can
+    call the loop itself. Its type is ``void (char **args, const intptr_t *dimensions, const
+    intptr_t *steps)``, on most machines ``v:&&b&q&q``. That is NumPy's `PyUFuncGenericFunction`
+    with the last argument, `void *data`, bound.
 
     `args` has the address of each operand, inputs first. `dimensions` has the number of elements
     and then, for generalised ufuncs, the lengths of the core dimensions. `steps` has the stride in
@@ -132,9 +132,9 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
     Returns
     -------
     NativeCallable
-        Its entries are ``d:dd`` (not for generalised ufuncs) and ``v:&&b&q&q``. NumPy calls loops
-        without the GIL. If a loop sets an exception, C code is not notified, but the Python call in
-        progress raises the exception.
+        Its entries are ``d:dd`` and ``v:&&b&q&q``. The first is missing for generalised ufuncs, and
+        for types that cannot be passed by value. NumPy calls loops without the GIL. If a loop sets
+        an exception, C code is not notified, but the Python call in progress raises it.
 
     Raises
     ------

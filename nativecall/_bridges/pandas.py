@@ -1,7 +1,7 @@
 """pandas bridge: find the memory of columns, indexes and extension arrays.
 
-Memory that pandas marks as read-only stays read-only, and memory with a mask becomes read-only.
-pandas shares columns until it sees a write, and it cannot see writes by C code.
+Memory that pandas marks as read-only stays read-only: pandas shares the memory of columns until it
+sees a write, and it cannot see writes by C code. Elements with a mask are read-only, too.
 """
 
 from __future__ import annotations

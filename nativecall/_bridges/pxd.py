@@ -31,7 +31,7 @@ SIZED = {
     "complex64": "float _Complex",
     "complex128": "double _Complex",
 }
-#: C types by Cython's names.
+#: C's complex types by Cython's names for them.
 COMPLEX = {f"{name}_complex": f"{name} _Complex" for name in ("float", "double")}
 COMPLEX["long_double_complex"] = "long double _Complex"
 
@@ -42,6 +42,7 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
     Attributes
     ----------
     functions : dict of str to Promise
+        The guarantees of each function, by name.
     types : dict of str to str
         The C declaration of each type, by name. In a declaration, names of types from .pxd files
         are enclosed in ``@``. Cimported names include the module: ``@package.module.name@``.
@@ -222,7 +223,10 @@ def of_module(name: str) -> Pxd | None:
 
 
 def absolute(name: str, module: str) -> tuple[str, str]:
-    """Return the module and the name that a cimported name in `module`'s .pxd file refers to."""
+    """Resolve a cimported name in `module`'s .pxd file to the declaring module and the name there.
+
+    A relative name begins with dots.
+    """
     path, _, own = name.rpartition(".")
     dots = len(name) - len(name.lstrip("."))
     if dots:

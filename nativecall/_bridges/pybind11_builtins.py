@@ -2,8 +2,8 @@
 
 The built-in function that Python sees is bound to a pybind11 function record. If the function has
 no state, the record holds the function's pointer and C++ type. The name of the record's type
-contains the version of the record's layout, "v1". The bridge reads only this version, and only if a
-record points to the same method definition as the built-in function.
+contains the version of the record's layout, "v1". The bridge reads only this version, and only if
+one of the records points to the same method definition as the built-in function.
 
 A C++ function may throw. **If the exception escapes the function, it terminates the process, as
 with any C caller**. If you wrap a function, you vouch that it does not throw.
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 _RECORD = "pybind11_detail_function_record_"
 _VERSION = "v1"
-_PLATFORM = "gxx_abi_"  # in this ABI, std::vector is three pointers; `itanium` reads type names
+_PLATFORM = "gxx_abi_"  # with this ABI, std::vector is three pointers; `itanium` reads type names
 # The words of a record: name, doc, signature, std::vector of arguments, the function that converts
 # Python objects, three words of data, a destructor, bits and counts (two words), the method
 # definition, the scope, the previous function of that name, and the next overload.
 _DATA, _BITS, _DEF, _NEXT = 7, 11, 13, 16
-_STATELESS = 1 << (8 + 2)  # in the word of bits: the third bit after the policy
-_MOST = 64  # overloads
+_STATELESS = 1 << (8 + 2)  # in the word of bits: the third bit after the policy, a byte
+_MOST = 64  # overloads to read at most
 _ADVICE = (
     "export the pointer of a C function beside it, as in "
     'py::capsule((void *) &f, "double (double)"), and pass that'
@@ -101,7 +101,7 @@ def _functions(obj: Foreign) -> dict[Signature, int]:
 
 
 def function(obj: Foreign) -> Function | None:
-    """Return the function of a bound pointer, if it is the only one."""
+    """Return the function that is bound as a pointer, unless several can be read, or none."""
     found = _functions(obj)
     if len(found) != 1:
         return None

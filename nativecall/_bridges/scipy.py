@@ -67,7 +67,7 @@ def own_entry(obj: LowLevelCallable) -> Native | None:
     called = foreign.function(tuple.__getitem__(obj, 0))
     if entry is None or called is None:
         return None
-    # If the function is a thunk that acquires the GIL, the thunk has its own address.
+    # If the function is a thunk that acquires the GIL, the capsule holds the thunk's address.
     found_pointer = foreign.pointer(obj.function)
     same = called.address in (entry.address(), found_pointer and found_pointer.address)
     return entry if same else None
@@ -85,7 +85,8 @@ def function(obj: LowLevelCallable) -> Function | None:
         inner = said
     elif said is not None:
         known, other = inner.signature, said.signature
-        # Keep the function's own signature if both agree: it has more detail about pointees.
+        # If the function's own signature agrees with the capsule's name, keep the former: it has
+        # more detail about pointees.
         alike = known is not None and other is not None and agreement(known, other)
         if not alike or alike < Agreement.POINTER:
             inner = inner._replace(signature=other, partial=said.partial, reason=said.reason)
@@ -229,8 +230,9 @@ def _chosen(
 ) -> tuple[NativeCallable, Signature]:
     """Return the requested entry, converted if necessary, and a signature that includes `const`.
 
-    The last argument of that signature describes the user data. It is the entry's signature before
-    the conversion or, if no single entry fits, the requested signature.
+    The returned signature is that of the entry before the conversion; its last argument describes
+    the user data. If a signature is requested and no single entry fits, the requested signature is
+    returned.
     """
     if signature is not None:
         meant = signature if isinstance(signature, Signature) else parse(signature)
@@ -311,7 +313,7 @@ def _make_for(callable: NativeCallable, data: bool) -> None:
 
 
 def _as(part: NativeCallable, form: str) -> NativeCallable:
-    """Return one entry in the form that SciPy calls, reporting failures as SciPy expects.
+    """Convert one entry to the signature `form`, so that it reports failures as SciPy expects.
 
     An integer status without an error convention is passed to SciPy unchanged.
     """
@@ -351,7 +353,7 @@ def _meant(part: NativeCallable) -> Signature:
 
 
 def _forms_of(signature: Signature, data: bool) -> list[str]:
-    """Return the signatures through which a function is converted, in order, for SciPy to call it.
+    """Return the chain of signatures for a function: convert to each in turn. SciPy calls the last.
 
     With `data`, a last argument of any pointer type takes user data. Otherwise only a `void *`
     does. The other arguments determine the form:
@@ -375,7 +377,7 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
     if signature.result.kind == "float":
         several = _NQUAD_DATA if has_data else _NQUAD
         if args and all(map(_is_float, args)):
-            # Convert to doubles by value first: only these can then be read from an array.
+            # Convert to doubles by value first: only these can be read from an array afterwards.
             numbers = f"d:{'d' * len(args)}{'P' if has_data else ''}"
             return [numbers] if len(args) == 1 else [numbers, several]
         if _are(args, "int", "d"):
@@ -397,7 +399,7 @@ def _is_float(ctype: CType) -> bool:
 
 
 def _are(args: Sequence[CType], *wanted: str) -> bool:
-    """Return whether arguments match: "int" is any integer, other texts are targets of pointers."""
+    """Return whether arguments match: "int" is any integer, another text is a pointer's target."""
     return len(args) == len(wanted) and all(
         [
             arg.kind == "int" if what == "int" else arg.text == f"&{what}"
@@ -425,5 +427,5 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
         return value
     cif = callinterface.of_argument(ctype, readonly=readonly)
     pin = _ext.pin(cif, "'user_data'", -1, value)
-    # SciPy rejects a capsule of NULL. An empty buffer may still have an address.
+    # SciPy rejects a capsule of NULL. Test the address, which an empty buffer may have, too.
     return _ext.capsule(pin.address, b"void *", pin) if pin.address else None

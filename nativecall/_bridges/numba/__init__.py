@@ -112,7 +112,8 @@ def function(obj: NumbaObject) -> Function | None:
 def _check_cfunc(signature: Signature) -> None:
     """Raise SignatureError for types that a cfunc passes differently from C.
 
-    A cfunc passes a complex number as a struct of two numbers, and a record as a pointer.
+    A cfunc passes a complex number as two numbers, and a record as a pointer. Only on x86-64 System
+    V does C also pass a ``double _Complex`` as two numbers, unless just one register is left.
     """
     from ..._plan import steps
     from ..._plan.sysv import SYSV_X86_64
@@ -152,9 +153,10 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function | 
 
 
 def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
-    """Return the signature for which a jitted function or a loop is compiled to handle a call.
+    """Compile a jitted function, or a loop of a ufunc, for a call; return its signature.
 
-    Raise TypeError with the reason if there is no such signature.
+    Return None for other objects, or if a ufunc has no such loop. Raise TypeError, with the reason,
+    if the call cannot be compiled.
     """
     is_vectorized = _is_vectorized(obj)
     if not is_vectorized and not jitted.is_jitted(obj):
@@ -208,7 +210,7 @@ def by_position(
 ) -> tuple[object, ...] | None:
     """Return the arguments of a call by position.
 
-    Defaults replace arguments that are missing before the last one passed.
+    If an argument before the last given one is missing, use its default.
 
     Raise TypeError for an unknown name.
     """
@@ -227,7 +229,7 @@ def by_position(
 
 
 def count(obj: NumbaObject) -> int | None:
-    """Return the number of arguments of a jitted function; -1 if it varies."""
+    """Return the number of arguments of a jitted function or loop; -1 if the number varies."""
     if _is_vectorized(obj):
         inputs: int | None = foreign.bridge("numpy").count(obj)
         return inputs

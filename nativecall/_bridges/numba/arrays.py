@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 def suspect(
     values: Values, order: str, ctype: CType, kind: NumbaType, value: ir.Value
 ) -> tuple[ir.Value, ir.Value] | None:
-    """Emit the check of an argument; return whether to reject it, and its lengths by dimension.
+    """Emit the check of an argument.
 
-    Return None if the argument needs no check.
+    Return two LLVM values: whether to reject the argument, and its length in each dimension. Return
+    None if the argument needs no check.
     """
     builder = values.builder
     if isinstance(kind, types.Record) and isinstance(ctype, Pointer):
@@ -98,11 +99,11 @@ def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: in
 
 
 def _fits(pointee: Array, shape: tuple[int, ...]) -> bool:
-    """Return whether the rows of an array of several dimensions match the pointee of a pointer.
+    """Return whether a multidimensional array's rows match the array type that a pointer points to.
 
-    They match if the array's last dimensions equal those of the pointee, or if the last dimension
-    alone has as many elements as the pointee. If the pointee has one dimension, its length may also
-    be the product of several last dimensions of the array.
+    The rows match if the array's last dimensions equal those of the pointee, or if the last
+    dimension alone has as many elements as the pointee. If the pointee has one dimension, its
+    length may also be the product of several last dimensions of the array.
     """
     if shape[-1] == pointee.length:
         return True

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ..._types.signature import Signature
     from .types import NumbaObject, NumbaType
 
-    #: Position in the table, signature, flags, const arguments, and memory layout of arrays.
+    #: Position in the call table, signature, flags, const arguments, and memory layout of arrays.
     _Key = tuple[int, str, int, tuple[bool, ...], str]
 
 _ENTRY = 3 * _lib.ffi.sizeof("void *")  # bytes of an entry: signature, flags, function
@@ -93,8 +93,8 @@ class Row:
     def formals(self, actuals: Sequence[NumbaType]) -> tuple[NumbaType, ...] | None:
         """Return the types that Numba converts arguments of these types to.
 
-        Return None for a wrong number of arguments, or for a record whose layout differs. (Numba
-        itself compares only the names of records.)
+        Return None for a wrong number of arguments, or for a record whose layout differs from the C
+        struct's. (Numba itself compares only the names of records.)
 
         If the generated call converts an argument itself, the argument keeps its type.
         """
@@ -264,7 +264,7 @@ def type_of(obj: object) -> NumbaType:
     if wrapped is not None:
         return wrapped._numba_type_
     entries = function._resolved()
-    # Callables with equal signatures share call interfaces, so these can identify a signature.
+    # Callables with equal signatures share a call interface, so it can identify the signature.
     told = tuple([(_teller(part._entry()[0]), flags) for part, _, _, flags in entries])
     key = offset, function is obj, told
     known = _known.get(key)
@@ -290,7 +290,7 @@ def _teller(cif: CallInterface) -> object:
 
 
 def _typeof(obj: NativeCallable, context: object) -> NumbaType:
-    """Raise the reason why `_numba_type_` is missing; called when the attribute look-up fails."""
+    """Return the Numba type. Numba's default look-up would swallow `Unusable` and its reasons."""
     return type_of(obj)
 
 
@@ -319,7 +319,7 @@ def _callable_rows(
 
 
 def _shown(signature: Signature) -> str:
-    """Return a signature's text, with field names unless it also contains names of C types."""
+    """Return a signature's text with field names; without them if it also names C types."""
     args = "".join([arg.named for arg in signature.args])
     named = f"{signature.result.named}:{args}{'.' if signature.variadic else ''}"
     return signature.text if "<" in named else named
@@ -336,7 +336,7 @@ def _function(obj: object) -> NativeCallable:
 
 @register_model(NativeType)
 class NativeModel(models.StructModel):  # type: ignore[misc]  # Numba has no types
-    """The data of a value: its reference count, the object, and the function of each entry."""
+    """A callable in jitted code: the reference count, the object, each entry's function."""
 
     def __init__(self, manager: NumbaObject, kind: NativeType) -> None:
         members = [("meminfo", types.MemInfoPointer(types.voidptr)), ("object", types.voidptr)]
@@ -354,7 +354,7 @@ def _unbox(kind: NativeType, obj: ir.Value, c: NumbaObject) -> NumbaObject:
     holder = obj
     if kind.is_view:
         holder = c.pyapi.object_getattr_string(obj, "__self__")
-        c.pyapi.decref(holder)  # the view holds it
+        c.pyapi.decref(holder)  # the view keeps it alive
     holder = builder.bitcast(holder, POINTER)
     table = builder.load(at_bytes(builder, holder, kind.offset), typ=POINTER)
     for number, row in enumerate(kind.rows):

@@ -71,7 +71,7 @@ def check(signature: Signature, flags: int) -> None:
 
 
 def is_plain(signature: Signature, flags: int) -> bool:
-    """Return whether Numba's plain call follows the C ABI, with no code around it."""
+    """Return whether Numba's plain call of an entry follows the C ABI and needs no checks."""
     whole = (signature.result, *signature.args)
     numbers = ("int", "float", "voidptr", "pointer", "void")
     return not flags & (_lib.ERRORS_MASK | _lib.FLAG_NEEDS_GIL) and all(
@@ -101,7 +101,7 @@ def result_type(ctype: CType) -> NumbaType:
 
 
 def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
-    """Return whether this module can pass an argument that Numba has not converted."""
+    """Return whether the generated call itself converts an argument, instead of Numba."""
     match ctype:
         case CType(kind="voidptr" | "pointer") if actual == types.none:
             return True
@@ -114,7 +114,7 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
         case Pointer() if isinstance(actual, types.ArrayCTypes):
             return leads_to(ctype, actual.dtype)
         case CType(kind="voidptr" | "pointer") if isinstance(actual, types.Record):
-            # Numba does not record whether a record is writable.
+            # Numba does not record whether a record is writable, so accept it only for `const`.
             several = isinstance(ctype, Pointer) and isinstance(ctype.pointee, Array)
             return readonly and not several and leads_to(ctype, actual)
         case Struct(kind="struct") if isinstance(actual, (types.Record, types.BaseTuple)):
@@ -127,7 +127,7 @@ def takes(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> bool:
             entries = getattr(actual, "rows", ())
             return _passed(ctype, entries) is not None
         case View() if isinstance(actual, types.Array):
-            # Numba itself rejects a read-only array, even if the function only reads it.
+            # Numba's own conversion rejects a read-only array, even for a `const` view.
             same = is_item(actual.dtype, ctype.item)
             return same and actual.ndim == ctype.ndim and readonly
     return False
@@ -204,7 +204,7 @@ class Call(Values):
     def write(
         self, function: ir.Value, kinds: Sequence[NumbaType], args: Sequence[ir.Value]
     ) -> ir.Value:
-        """Emit the call and the raising of failures; return the result as a Numba value."""
+        """Emit the checks, the call and code that raises failures; return the result."""
         builder, row = self.builder, self.row
         suspects = [
             (index, one, *found)
@@ -260,7 +260,7 @@ class Call(Values):
         if code is not None:
             code = builder.load(code, align=4, typ=_INT32)
         if errors.shown_by == "exception" and not needs_gil:
-            # A function that acquires the GIL to set an exception releases it again, so acquire it.
+            # The function has released the GIL after setting an exception, so acquire the GIL.
             state = self.python.gil_ensure()
         if state is not None:
             raised = self.python.err_occurred()
@@ -347,7 +347,7 @@ class CallFailure(Exception):
     """Exception type in jitted code; Python sees the exception that a normal call would raise.
 
     Numba leaks the arguments of exceptions, and it leaks exceptions that are caught. So this
-    exception has no arguments, and `_note_failure` stores its data.
+    exception has no arguments. `_note_failure` and `_note_refusal` store its data.
     """
 
     def __new__(  # type: ignore[misc]  # returns another exception
@@ -474,7 +474,7 @@ def constants(
     made = Constants(owner, parts)
     try:
         serialize.dumps(made)
-    except Exception:  # an owner may raise anything when pickled; then there is no name
+    except Exception:  # pickling may raise anything; then refer by address
         with builder.goto_entry_block():
             address = context.add_dynamic_addr(builder, made.address(), info=repr(owner))
             address = builder.bitcast(address, POINTER)
@@ -496,8 +496,8 @@ def _words(builder: ir.IRBuilder, address: ir.Value, count: int) -> list[ir.Valu
 def _asked(context: NumbaObject, builder: ir.IRBuilder, asked: Constants | _Core) -> ir.Value:
     """Return the address of a constant's words; the compiled code requests it on its first run.
 
-    The request is made at function entry, outside all loops. If it fails, the words are all 0, and
-    the exception is raised where the constant is used.
+    The request is made at function entry, outside all loops. If it fails, the words are all 0. A
+    second request, where the constant is used, then raises the exception.
     """
     function = _asking(context, builder.module, asked)
     known = builder.function.__dict__.setdefault("_nativecall", {})

@@ -1,7 +1,7 @@
 """Compile the C function around a jitted function that was compiled for a signature.
 
-The C function follows the platform's C calling convention. The docstring of the package describes
-how it handles exceptions.
+The C function follows the platform's C calling convention. The package docstring describes what
+happens if the jitted function raises.
 
 Importing this module imports Numba.
 """
@@ -112,7 +112,8 @@ class _Writer(Values):
     def arguments(self, kinds: tuple[NumbaObject, ...]) -> list[ir.Value]:
         """Convert the arguments that C passes to the arguments of the jitted function.
 
-        C does not pass omitted arguments; they have their defaults. `*args` becomes a tuple.
+        C does not pass omitted arguments: the jitted function uses their defaults. The arguments
+        for `*args` become a tuple.
         """
         args = self.errors.passed(self.signature.args)
         rest = iter(zip(args, self.passed, strict=False))

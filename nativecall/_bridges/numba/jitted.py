@@ -3,8 +3,8 @@
 An instance is a jitted function compiled for given argument types. Omitted arguments have their
 defaults, and surplus arguments go to `*args`.
 
-Arrays. If possible, the function is compiled for read-only arrays, so that callers may pass them.
-The signature then declares these arguments `const`.
+Arrays. If possible, the function is compiled for read-only arrays, and the signature declares the
+arguments `const`. Callers may then pass both read-only and writable arrays.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
     readonly = CONVENTIONS[errors].passed(signature.readonly)
     with core("compiler_lock").global_compiler_lock:
         compiled, promised = _compile(obj, signature, args, readonly)
-        # The cache is stored on the jitted function. Numba keeps its code libraries until the
-        # jitted function is collected, so these libraries must not refer back to the function.
+        # Cache on the jitted function, not on its code libraries. Numba keeps the libraries until
+        # the function is collected, so a library must not refer to the function.
         known = obj.__dict__.setdefault("_nativecall", {})
         key = signature.text, errors, promised
         owner, found = known.get(key, (None, None))
@@ -148,8 +148,8 @@ def compiled_for(
     Return the compiled function, and for each argument whether it is compiled as read-only. The
     arguments in `readonly` always are.
 
-    Numba has separate types for read-only arrays. Our C function passes any array to code that was
-    compiled for a read-only one.
+    Numba has separate types for read-only arrays. Code that was compiled for a read-only array can
+    also read a writable one, so the C function passes it any array.
     """
     for promised in _promises(args, readonly):
         try:

@@ -1,8 +1,8 @@
 """Convert between Numba types and C types, and check the version of Numba.
 
 The bridge relies on Numba internals that have no public interface: how jitted functions are called,
-and how values are represented. These were checked for the versions named below. Other versions
-raise an error.
+and how values are represented. We checked these internals in the versions in `KNOWN`. With other
+versions, the bridge raises an error.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def passed(kinds: Iterable[NumbaType]) -> list[NumbaType]:
 
 
 def becomes(kind: NumbaType, ctype: CType) -> bool:
-    """Return whether a value in jitted code can become an argument, a result or a field in C.
+    """Return whether a value of a Numba type can become an argument, result or field of a C type.
 
     Records are compared by memory layout; the names of fields do not matter.
     """
@@ -198,9 +198,9 @@ def is_item(kind: NumbaType, ctype: CType) -> bool:
 
 
 def leads_to(ctype: CType, kind: NumbaType) -> bool:
-    """Return whether the pointee of a pointer matches elements of a Numba type.
+    """Return whether a C pointer may point to elements of a Numba type.
 
-    Return True for `void *` and for types that are not pointers.
+    Return True for `void *` and for C types that are not pointers.
     """
     if not isinstance(ctype, Pointer) or ctype.pointee.kind == "void":
         return True

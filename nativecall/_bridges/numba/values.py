@@ -108,9 +108,10 @@ class Values:
         return self.builder.zext(value, ir.IntType(8)) if ctype.kind == "bool" else value
 
     def _check(self, ctype: Scalar, kind: NumbaType, value: ir.Value) -> None:
-        """Emit a check that an integer fits a C type, unless the integer's type ensures that.
+        """Emit a check that an integer fits a C type, unless its own type ensures that it fits.
 
-        64-bit C types are not checked: in Numba, the sum of a `uint64` and a number may be `int64`.
+        64-bit C types are not checked: in Numba, the sum of a `uint64` and a number may be `int64`,
+        so a negative value may stand for a large unsigned one.
         """
         if not isinstance(kind, types.Integer) or ctype.size == 8:
             return
