@@ -269,7 +269,9 @@ def _check_counts(ctype: FFIType, init: object, who: str) -> None:
 
 
 class StructPointer(_ext.StructPointerBase):
-    """Wrap a cffi pointer to a struct that contains pointers, or an array of such structs.
+    """Wrap a cffi object: a pointer to a struct that contains pointers, or an array.
+
+    `Structs` decides which cffi objects are wrapped.
 
     Members and items accept the same values as initialisers. Other attributes are those of the
     wrapped cffi object, `cdata`.
