@@ -1,10 +1,10 @@
 """Build ufunc loops that inline the function, for functions whose LLVM IR is available.
 
-Numba keeps the IR of compiled functions. The loop becomes a Numba code library, linked with the
-function's library and optimized with Numba's settings, as `numba.vectorize` does. LLVM inlines the
-function, and vectorizes the loop where it can. Numba never unmaps machine code, so all ufuncs of a
-function share its loops. For llvmlite modules, our code generator compiles the module together with
-the loop.
+Numba keeps the IR of compiled functions. As in `numba.vectorize`, the loop becomes a Numba code
+library that is linked with the function's library and optimized with Numba's settings. LLVM inlines
+the function, and vectorizes the loop where it can. Numba never unmaps machine code, so all ufuncs
+of a function share its loops. For llvmlite modules, our code generator compiles the module together
+with the loop.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _numba_loop(
 def _inlinable(library: Foreign, callee: str) -> Foreign:
     """Return a cfunc's module, changed so that LLVM may inline its functions.
 
-    Numba marks the Python function ``noinline``. Linkonce linkage allows several modules to define
-    that function, as in Numba's own linking.
+    Numba marks the compiled Python function ``noinline``. With linkonce linkage, several modules
+    may define these functions, as in Numba's own linking.
     """
     import llvmlite.binding as llvm
 

@@ -11,7 +11,7 @@ void *data)``. As a native callable, a loop has up to two entries:
 If a loop raises an exception, as `numpy.power` does for negative exponents, the exception
 propagates to the Python caller. Floating-point status flags, such as overflow, are ignored.
 
-An error explains why these are not supported:
+For these, an error explains why they are not supported:
 
 - loops over Python objects (`numpy.frompyfunc`);
 - loops over types without a C signature (text, records);
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .._values.calloptions import Policies
 
 #: Signatures of a loop: without `data`; with `data` as a number; with `data` and the address of the
-#: core's symbols.
+#: core's table of symbols (nc_symbols).
 _BOUND = "v:&&c&n&n"
 _WHOLE = f"{_BOUND}N"
 _SETTLED = f"{_WHOLE}N"
@@ -265,7 +265,7 @@ _specs: Fifo[tuple[str, int], ThunkSpec] = Fifo()
 
 
 def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None) -> NativeCallable:
-    """Return a thunk that calls a loop: for one element, or as NumPy does without `operands`."""
+    """Return a thunk that calls a loop for one element; as NumPy does if `operands` is None."""
     key = signature.text, loop.ufunc.nin
     spec = _specs.get(key)
     if spec is None:
@@ -294,7 +294,7 @@ def _thunk(loop: Loop, signature: Signature, operands: tuple[CType, ...] | None)
 
 
 def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int) -> plans.Plan:
-    """Plan the call of a loop: for one element, or as NumPy does without `operands`."""
+    """Plan the call of a loop for one element; as NumPy does if `operands` is None."""
     whole = parse(_WHOLE)
     given = [plans.Argument(index, arg) for index, arg in enumerate(signature.args)]
     arguments: list[plans.Node] = [*given]
@@ -315,7 +315,7 @@ def _plan(signature: Signature, operands: tuple[CType, ...] | None, inputs: int)
 
 
 class _Helper(namedtuple("_Helper", ["operands", "signature"])):
-    """Python code for thunks of loops."""
+    """Methods that the core calls for thunks of loops."""
 
     __slots__ = ()
 

@@ -6,8 +6,8 @@ compiled into a loop of its own. The core executes generalised loops, and all lo
 generated code (_plan/conversion.py).
 
 A ufunc created here is pickled as its callable, and recreated from the callable. NumPy would pickle
-it as an attribute of a module. So the first such ufunc registers a reduction function with
-`copyreg`, and this function passes all other ufuncs to NumPy's own.
+it as an attribute of a module. So the first call of `to_ufunc` registers a reduction function with
+`copyreg`. For all other ufuncs, it calls NumPy's reduction function.
 
 Guarantees: a ufunc keeps the callable and its code alive. Exceptions of the function propagate from
 the call of the ufunc. Loops of entries that need the GIL acquire it. Other loops run without the

@@ -314,7 +314,10 @@ def _require_told(
 
 
 def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list[int]:
-    """Return the outputs that are also inputs: those with ``"inout"``, or all if necessary."""
+    """Return the outputs that are also inputs: those declared ``"inout"``.
+
+    If the NumPy signature leaves an input for every output, return all outputs.
+    """
     said = [out.index for out in one.policies.out if out.given]
     if not 0 < count <= len(written):
         return []
@@ -347,7 +350,7 @@ def _written(one: _Reader, args: list[CType], count: int, wanted: Core) -> list[
 
 
 def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) -> dict[int, int]:
-    """Return the indices of arguments that are lengths, and of their dimensions."""
+    """Map the index of each argument that is a length to the index of its dimension."""
     names = [(name or "").strip("_").lower() for name in one.signature.names]
     integers = [index for index, ctype in enumerate(args) if ctype.kind == "int"]
     dimensions = [place for place, name in enumerate(wanted.names) if not name.isdecimal()]
@@ -372,7 +375,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
 
 
 def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core) -> None:
-    """Refuse too few items, and rows whose length differs from the pointer's declaration.
+    """Refuse an operand that has too few items or other rows than the pointer's declaration.
 
     `double r[2][3]` matches ``(2,3)`` or ``(6)``, `double (*r)[3]` matches ``(n,3)``.
     """

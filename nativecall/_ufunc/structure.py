@@ -37,7 +37,7 @@ class Unknown(TypeError):
 
 
 class _Fields(ctypes.Structure):
-    """The fields of PyUFuncObject after its object header that all versions share."""
+    """The fields of PyUFuncObject that all versions share, without the object header."""
 
     _fields_ = [
         ("nin", ctypes.c_int),
@@ -125,8 +125,8 @@ def new(
     signature : str, optional
         For a generalised ufunc.
     keep : object
-        Owns the memory at these addresses, and lives as long as the ufunc. This function sets the
-        attribute `arrays` of the object.
+        An object that owns the memory at these addresses, and lives as long as the ufunc. This
+        function sets its attribute `arrays`.
     """
     import numpy
 

@@ -72,8 +72,8 @@ def memory(value: object, text: str, who: str, what: str = "pointer") -> _Found 
 def _memory(value: object) -> _Found | None:
     inner = foreign.array(value)
     if inner is not None:
-        # If `value` is an instance of the class of `inner`, then `inner` views the same memory and
-        # has a buffer itself.
+        # If `value` is an instance of `type(inner)`, then `inner` is a view of the same memory, and
+        # exports a buffer itself.
         return (inner, value) if isinstance(value, type(inner)) else _memory(inner)
     for name, read in _PROTOCOLS.items():
         # Only NumPy's interface may be an attribute of the instance instead of the type.

@@ -124,7 +124,7 @@ def of_row(row: Row, policies: Policies = DEFAULT) -> CallInterface:
 
 
 def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:
-    """Return the parts of a call interface. The core does not check their sizes and offsets."""
+    """Return the parts of a call interface. The core trusts the sizes and offsets in them."""
     if type(signature) is not Signature:
         raise TypeError(f"a call interface is made of a Signature (got {type(signature).__name__})")
     texts = text_lengths(signature, policies)
@@ -157,7 +157,7 @@ def described(signature: Signature, hidden: int, policies: Policies) -> tuple[ob
 
 
 def text_of(said: str, policies: Policies) -> str:
-    """Return the character type of text; ``""`` for bytes without an encoding."""
+    """Return the character type `said`; ``""`` for a byte type without an encoding."""
     return "" if said in BYTES and policies.encoding is None else said
 
 
@@ -214,7 +214,8 @@ def _described(arg: CType, readonly: bool, text: str) -> tuple[str, str, int, in
     """Return an argument's row; missing letters are ``""``.
 
     A row has the argument's letter; the elements' letter, size, count and alignment; whether the
-    argument is read-only; and the letter of its text.
+    argument is read-only; and the letter of its text. For a view, the size is the alignment of an
+    element; for a struct, it is the struct's own size.
     """
     code, size, count, alignment = "", arg.size if isinstance(arg, Struct) else 0, 0, 1
     if arg.kind == "voidptr":

@@ -1,8 +1,8 @@
 """The call options, which `wrap` and similar functions accept as ``**options``.
 
 `CallOptions` declares the type of each option, and `CHECKS` contains its check. `DEFAULTS` and
-`Policies` contain the defaults. The docstring of `wrap` documents the options. If an option is
-None, it is not given. `Policies`, a part of the call interface, stores the options that affect only
+`Policies` contain the defaults. The docstring of `wrap` documents the options. None means that an
+option is not given. `Policies`, a part of the call interface, stores the options that affect only
 calls from Python.
 """
 
@@ -124,7 +124,7 @@ class Policies(
 
     @property
     def steps(self) -> list[str]:
-        """The names of the given options that trampolines do not support; call plans do."""
+        """The names of the given options that call plans support, but trampolines do not."""
         has = {"check": self.check is not None, "out": bool(self.out), "keep": self.keep != "call"}
         return [name for name, is_given in has.items() if is_given]
 

@@ -1,7 +1,7 @@
 """Read PyCapsules through ctypes.
 
-We use prototypes of our own, since the argtypes of functions in ctypes.pythonapi are shared by the
-whole process.
+This module creates its own prototypes, since setting argtypes of functions in ctypes.pythonapi
+would affect the whole process.
 """
 
 from __future__ import annotations

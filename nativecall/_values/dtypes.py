@@ -28,7 +28,7 @@ def zeros(shape: tuple[int, ...], ctype: CType, alignment: int) -> Foreign:
 
 
 def dtype_of(ctype: Foreign) -> Foreign:
-    """Return the dtype of a C type in memory; pointers are integers.
+    """Return the dtype of a C type in memory; pointers become integers.
 
     Examples
     --------

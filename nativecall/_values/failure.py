@@ -49,7 +49,7 @@ class Convention(
         The call failed if ``result relation value``, such as ``result != 0``, is true. For
         pointers, 0 stands for NULL.
     sentinel : int
-        The integer or pointer that failing code returns.
+        The integer or pointer that a callback or thunk returns after a failure.
     needs_gil : bool
         Whether checking for a failure requires the GIL.
     """
@@ -177,7 +177,7 @@ def check_errors(signature: Signature, errors: str) -> None:
 
 
 def raise_failure(name: str, flags: int, result: object, code: int) -> None:
-    """Raise the exception, if any, for a call of `name` that returned `result` and `code`."""
+    """Raise the exception, if any, for a call of `name` with this result and error code."""
     error = convention(flags).failure(name, result, code)
     try:
         if error is not None:

@@ -15,7 +15,7 @@ only modules that the library has already imported. A bridge may define
     reason(obj) -> str | None             why an object of the library has no readable C function,
                                           and what would work, for messages
     own_entry(obj) -> NativeCallable | None
-                                          the entry of a foreign callable that we created
+                                          the entry of a foreign callable that nativecall created
     user_data(obj) -> int | None          the user data that the function inside an object expects
     pointer(obj) -> Pointer | None        the data pointer inside an object
     array(obj) -> object | None           an object with an array protocol (arrays.py); raises
@@ -47,8 +47,8 @@ other providers, in any module.
 
 A foreign callable created here keeps its entry (csrc/callable/foreign.h), because no foreign object
 records everything about an entry: types that C lacks, whether it needs the GIL, how it reports
-failure. `function` returns the kept entry, but only if the entry and the object have the same
-address.
+failure. `function` returns the kept entry, but only if its address is still the address in the
+object.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from .calloptions import Policies
 
     Reader: TypeAlias = Callable[[Foreign], object]
-    #: The known part of an argument's type: the type; or, for an unknown struct by value, the
-    #: struct's name and the type to use instead; or None.
+    #: What is known about an argument's type: the type; for an unknown struct by value, its name
+    #: and the type to use instead; None if nothing is known.
     Part: TypeAlias = CType | tuple[str, str | None] | None
 
 
@@ -139,9 +139,9 @@ class Pointer(
     # Whether the object holds the memory itself, as an array does. Such memory must be aligned. The
     # address in a pointer object is not checked, since handles may be odd.
     is_memory: bool
-    struct: bool  # whether `pointee` is a struct, possibly without a type
+    struct: bool  # whether the target is a struct; `pointee` may then be None
     kind: Foreign  # the cffi type that such objects convert to
-    may_change: bool  # whether objects of that cffi type may differ in the fields above
+    may_change: bool  # whether the fields above may differ between objects of that cffi type
     # If not (): arguments for take_ctypes(), which lets the core read such objects itself.
     taken: tuple[type, int] | tuple[()]
 
@@ -154,7 +154,7 @@ class Struct(
     __slots__ = ()
     type: CType | None  # None if no signature describes it
     shown: str  # its library and name, for messages
-    address: int  # of its memory, if it has a type
+    address: int  # of its memory; may be 0 if `type` is None
     # Owners that keep the memory and the targets of its pointers alive without the object.
     kept: list[object]
     named: tuple[str, int]  # C name and size, which are known even if the type is not
@@ -404,7 +404,7 @@ def beneath(entry: Native) -> Native:
     return inner if taken and cif.signature.text == entry.signatures[0] else entry
 
 
-#: The entry, as a callable, of a foreign callable that we created; None for other objects.
+#: The entry of a foreign callable that nativecall created, as a callable; None for other objects.
 own_entry: Callable[[object], Native | None] = _asking("own_entry")
 
 
@@ -419,7 +419,7 @@ def function(obj: object) -> Function | None:
 
 
 def reason(obj: object) -> str | None:
-    """Return why `obj`, of a library with a bridge, has no readable C function."""
+    """Return why `obj` has no readable C function; None if no bridge has a reason."""
     found: str | None = _ask("reason", obj)
     if found is None and type(obj).__name__ in ("instancemethod", "method"):
         found = _ask("reason", getattr(obj, "__func__", None))
@@ -451,7 +451,7 @@ parameters: Callable[[object], inspect.Signature | None] = _asking("parameters")
 by_position: Callable[..., tuple[object, ...] | None] = _asking("by_position")
 #: The data pointer inside an object.
 pointer: Callable[[object], Pointer | None] = _asking("pointer")
-#: The object with an array protocol for the memory of an array.
+#: An object that exposes an array's memory through an array protocol.
 array: Callable[[object], object | None] = _asking("array")
 #: The struct that an object holds by value.
 struct: Callable[[object], Struct | None] = _asking("struct")

@@ -24,7 +24,7 @@ def _is_text(arg: CType) -> bool:
 
 
 def lengths(signature: Signature) -> tuple[int, ...]:
-    """Return the indices of text arguments if their lengths are the last arguments, else ().
+    """Return the indices of text arguments, or () if their lengths are not the last arguments.
 
     Examples
     --------

@@ -7,8 +7,9 @@ object, all functions refuse the object afterwards. If that call raises, the obj
 pointer is freed once, even if several threads try.
 
 If a call or its check raises, the attribute `out` of the exception holds the pointers that C
-returned or stored in out-parameters. These pointers are freed with the exception. With `close=`,
-the first function in the option that takes only the pointer closes it, since no other code can.
+returned or stored in out-parameters. These pointers are freed with the exception. With `close=`, no
+other code can close such a pointer. So the first function of the option that takes no other
+argument closes it.
 """
 
 from __future__ import annotations
@@ -83,10 +84,11 @@ class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
     Attributes
     ----------
     then : callable or None
-        Another check, called with the results.
+        The option ``check=``, called with each result.
     owns : tuple or None
-        Four items: the name of the destructor; the destructor, or None if the object must not call
-        it; and the name and the function that free or close pointers if the call raises.
+        Two destructors, each as two items: a name, and a function or None. The first is used after
+        a successful call. If it has no function, the caller must close the pointer. The second is
+        used if the call raises.
     ends : str or None
         The name of the function, if it frees or closes argument `index`.
     """
@@ -100,10 +102,10 @@ class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
     def __call__(
         self, result: object, function: Callable[..., object], values: tuple[object, ...]
     ) -> object:
-        """Call only `then`; in calls, the core frees and closes pointers."""
+        """Call only `then`. In calls, the core itself handles `owns` and `ends`."""
         return result if self.then is None else self.then(result, function, values)
 
 
 def parts(check: Check | None) -> tuple[Check | None, object, str | None, int]:
-    """Return the fields of a `Handled`; for another check, that check and empty fields."""
+    """Return the fields of a `Handled`. For any other check, return it and empty fields."""
     return check if isinstance(check, Handled) else (check, None, None, -1)

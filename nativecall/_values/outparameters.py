@@ -102,7 +102,7 @@ def arguments(out: object) -> list[str | int]:
 
 
 def _is_read(one: object) -> bool:
-    """Return whether an item is a result of `check_out` or `resolved`."""
+    """Return whether `one` is an item of what `check_out` or `resolved` returns."""
     return isinstance(one, Out) or (isinstance(one, tuple) and len(one) == 2)
 
 
@@ -156,7 +156,7 @@ def _out(signature: Signature, count: int, which: str | int, how: str | int | No
     if how is None or how == "inout":
         given = how is not None
         if not isinstance(declared, str):
-            # An array of one item is a single value: it passes a struct by reference.
+            # An array of one item is a single value: in C, it passes a struct by reference.
             return Out(index, given, declared if declared and declared > 1 else None)
         if declared not in signature.names[:count]:
             raise ValueError(
@@ -321,7 +321,7 @@ def kind_of(signature: Signature, out: Out) -> int:
 
 
 def offsets(signature: Signature, outs: Sequence[Out]) -> tuple[list[int], int]:
-    """Return the offset of each value or its `NcOutMemory` in the frame, and the total size."""
+    """Return the offset of each value or `NcOutMemory` in the out-parameter area, and its size."""
     found: list[int] = []
     end = 0
     for out in outs:

@@ -33,9 +33,10 @@ def refuse(
 ) -> None:
     """Raise the exception for the buffer of `value` as argument `index` of a call interface.
 
-    Messages describe `shown`, of the type `found`. `why` is the core's reason: ``"short"``,
-    ``"alignment"``, ``"suits"`` if the elements are right but the memory is not, ``"rows"``, or
-    ``""``. For ``"rows"``, raise an exception only if the rows have the wrong shape.
+    Messages describe the object `shown`; `found` is the name of its type. `why` is the core's
+    reason: ``"short"``; ``"alignment"``; ``"suits"`` if only the memory layout or writability is
+    wrong; ``"rows"``; or ``""`` for any other reason. For ``"rows"``, raise an exception only if
+    the rows have the wrong shape.
     """
     wanted = cif.policies.spelled(cif.signature, index)
     record = value._layout.about.name if type(value) is Record else None
@@ -113,7 +114,7 @@ def _refuse_memory(cif: CallInterface, view: memoryview, found: str, who: str) -
 
 
 def _dtype_hint(letter: str, array: Foreign) -> str:
-    """Return the end of a message: the array's dtype, and ``astype`` unless that narrows it."""
+    """Return the end of a message: the array's dtype, and ``astype`` unless it loses values."""
     wanted = _DTYPES.get(letter)
     if wanted is None or not hasattr(array, "astype"):
         return ""

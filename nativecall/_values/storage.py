@@ -112,7 +112,7 @@ def replace(
 
 
 def _scratch(ctype: CType) -> tuple[FFIData, FFIData]:
-    """Return memory for a value, and the aligned address in it."""
+    """Return memory for a value, and a pointer to the first aligned byte in it."""
     memory = _lib.ffi.new("char[]", ctype.size + 16)
     return memory, memory + -int(_lib.ffi.cast("uintptr_t", memory)) % 16
 
@@ -460,7 +460,7 @@ def is_element(item: CType, code: str, form: str, itemsize: int) -> bool:
 
 
 def sentinel_of(ctype: CType, integer: int = 0) -> bytes:
-    """Return the bytes that C gets without a result: NaN, `integer` or zeros, by type."""
+    """Return the bytes that C gets if there is no result: NaN, `integer` or zeros, by type."""
     if ctype.kind in ("bool", "int"):
         return integer.to_bytes(ctype.size, sys.byteorder, signed=integer < 0)
     if ctype.kind not in ("float", "complex"):
@@ -651,7 +651,10 @@ class Record(_ext.RecordBase):
     def _assign(
         self, index: int, ctype: CType | Field, who: str, address: int, value: object
     ) -> None:
-        """Store a value that is not a plain number; a failure changes nothing. For the core."""
+        """Store a value that is not a plain number; called by the core.
+
+        If the conversion fails, nothing is changed.
+        """
         about = self._layout.about
         if isinstance(ctype, Field):
             _store_bits(ctype, value, address, who)
@@ -751,8 +754,8 @@ def out_array(
 ) -> tuple[Callable[..., object], object, str, tuple[int, ...]]:
     """Return what the core needs to create arrays for an out-parameter.
 
-    That is a function of a shape, a dtype and a memory layout; the dtype; the layout; and the shape
-    of one item of the C type (empty for a scalar).
+    Four items: a function that takes a shape, a dtype and a memory layout; the dtype; the memory
+    layout; and the shape of one item of the C type (empty for a scalar).
     """
     from .dtypes import dtype_of, zeros
 

@@ -18,7 +18,7 @@ _WANTED = (
     "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
 )
 
-# For other encodings, bytes.decode() passes the codec a view of the bytes, which it may keep.
+# For other encodings, bytes.decode() passes the codec a memoryview, which the codec may keep.
 _WITHOUT_CODEC = ("utf-8", "ascii", "latin-1")
 _typeof, _string_at = _lib.ffi.typeof, _ext.string_at
 # The types that the core reads itself: cffi type to pointer type and character size. cffi has one
@@ -55,8 +55,8 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     TypeError
         If `pointer` does not point to characters.
     ValueError
-        If the encoding is unknown, or the pointer was freed or closed by a function of `free=` or
-        `close=`. `UnicodeDecodeError` if the text does not decode.
+        If the encoding is unknown, or a function of `free=` or `close=` has freed or closed the
+        pointer. `UnicodeDecodeError` if the text does not decode.
 
     Examples
     --------

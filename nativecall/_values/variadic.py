@@ -26,9 +26,9 @@ def extra_argument(
     """Return the C type (C99 6.5.2.2) of a variadic argument, and the value to convert to it.
 
     Numbers of NumPy, ctypes and cffi keep their C type, promoted. Structs of ctypes and cffi, and
-    Records, keep their C type. An object with one C function is passed as a function pointer
-    of that function's signature. Text requires `encoding`. `index`, from 0, and `name` are for
-    messages.
+    Records, keep their C type. An object with one C function is passed as a function pointer with
+    the signature of that function. Text requires `encoding`. The function's `name` and the
+    argument's `index` (from 0) are for messages.
     """
     kind = type(value)
     # Fast path with the same results as the rules below.
@@ -92,7 +92,7 @@ _NO_ENCODING = (
 def _function_type(value: Foreign, who: str) -> CType | None:
     """Return the function-pointer type of the C function in an object; None if not callable.
 
-    A Python function raises TypeError, since its signature is unknown.
+    For a Python function, raise TypeError, since its signature is unknown.
     """
     native = foreign.native(value)
     if native is not None:

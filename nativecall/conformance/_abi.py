@@ -6,8 +6,8 @@ tests/core compares the core with readers that were written from docs/abi alone.
 the kit, are the oracle for nativecall's own runtime and callables.
 
 The core trusts the memory that it reads, and builds only valid structures. So this module itself
-handles these cases, as docs/abi describes them: a slot-table cell that a hint hides, a table
-without an end, an entry of a later ABI.
+handles these cases, as docs/abi describes them: a wrong slot-table cell that look-ups never read
+because `expected` already gives the row; a table without an end; an entry of a later ABI.
 
 `_apart` loads the core without the package, because the package would create a runtime.
 """

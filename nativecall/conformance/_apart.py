@@ -41,7 +41,7 @@ LIMIT = 120
 def run(module: str, place: str) -> tuple[str, str]:
     """Run `main(place)` of a kit module in a new process.
 
-    Return the failure of the process, ``""`` if none, and the last line that it printed.
+    Return how the process failed (``""`` if it succeeded), and the last line that it printed.
     """
     code = f"{LOAD}from nativecall_conformance import {module}\n{module}.main(sys.argv[2])\n"
     command = [sys.executable, "-c", code, FOLDER, place]

@@ -14,8 +14,8 @@ from . import _rules
 def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
     """Check the rules of a role, and write the verdicts to the file `report`.
 
-    Rules in `skip` already have a verdict. If `tier2` is not empty, the consumer under test reads
-    only tier 2, not call tables.
+    Rules in `skip` already have a verdict, or were not requested. If `tier2` is not empty, the
+    consumer under test reads only tier 2, not call tables.
     """
     # Find modules in the current directory, as `python -m` does.
     sys.path.insert(0, os.getcwd())

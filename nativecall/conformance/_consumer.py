@@ -1,4 +1,4 @@
-"""The rules for consumers: check that they find the entries that the specification requires.
+"""The rules for consumers: check that a consumer finds the entries that the specification requires.
 
 A consumer is a Python function `find(obj, signature, refuse)`: see docs/conformance.md.
 """
@@ -260,7 +260,7 @@ def main(place: str) -> None:
             it.finds_nothing(f"{obj!r:.60}, before there is a runtime", obj)
         brings = _abi.MODULE in sys.modules
         check(brings or _abi.MODULE not in asked, f"it imports {_abi.MODULE!r}, which has no file")
-        import nativecall  # noqa: F401  # its runtime
+        import nativecall  # noqa: F401  # creates the runtime
 
         obj = provider(it.types.both, PLAIN)
         it.finds("an object of a runtime that came late", obj, "d:d", PLAIN[0][2])
@@ -418,7 +418,8 @@ def api_behind(it: Consumer) -> None:
 
 @tier2_rule("a built-in view counts as the object that has it")
 def api_view(it: Consumer) -> None:
-    _reading(it)  # the limited API does not expose the self of a built-in
+    # A consumer that reads only tier 2 may use the limited API, which hides a built-in's self.
+    _reading(it)
     view = _providers.view(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     what = "a view of an object with '__nativecall_api__'"
     it.finds(what, view, "d:d", F[0])

@@ -1,6 +1,6 @@
 """The rules for providers: check the entries and slots in the memory of an object.
 
-Each rule checks one object (`Provider`). A rule is absent if it does not apply to the object.
+Each rule checks one object (`Provider`). A rule that does not apply to the object raises `Absent`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Provider:
     object : object
         The object that offers the entries or slots. For a built-in view, the viewed object.
     kind : type
-        The type whose slots are checked. If the given object is an extensible type, that type.
+        The type whose slots are checked: the given object if it is an extensible type, otherwise
+        the type of `object`.
     """
 
     def __init__(self, given: Foreign) -> None:

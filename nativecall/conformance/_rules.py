@@ -25,7 +25,7 @@ class Broken(Exception):
 
 
 class Absent(Exception):
-    """Raised with the reason, if a rule does not apply to the thing under test."""
+    """Raised with the reason if a rule does not apply to the thing under test."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _shown(value: object) -> str:
 
 
 def go_through(role: str, thing: Foreign, skip: Collection[str], report: TextIO) -> None:
-    """Check the rules of a role, except those in `skip`, which already have a verdict.
+    """Check the rules of a role, except those in `skip`.
 
     This writes a line of JSON to the report before and after each rule, so that `__main__` can
     identify a rule that crashed.

@@ -315,8 +315,8 @@ def newcomer(it: Runtime) -> None:
 
 
 def main(name: str) -> None:
-    """Print whether a module leaves nativecall's runtime in place. Run in a new process."""
-    import nativecall  # noqa: F401  # its runtime
+    """Print whether a module leaves nativecall's runtime in place. Runs in a new process."""
+    import nativecall  # noqa: F401  # creates the runtime
 
     sys.path.insert(0, os.getcwd())
     before = sys.modules[_abi.MODULE]
