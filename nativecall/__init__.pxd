@@ -252,7 +252,7 @@ cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
         size_t size
         size_t alignment
         size_t offset
-        int width           # of a bit-field; -1
+        int width           # bits of a bit-field; -1 for other types
         unsigned shift
         size_t ndim
         size_t count
@@ -416,7 +416,7 @@ cdef extern from "nativecall/dynamiccall.h":
 
     ctypedef struct NcCall:
         PyObject *callable      # owned by the call
-        void *function          # NULL: Python calls
+        void *function          # NULL: the call is made through Python
         uintptr_t flags
         int way                 # NC_WAY_*
         size_t count            # arguments

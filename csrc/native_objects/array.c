@@ -1,8 +1,8 @@
 /* csrc/native_objects/array.c: ObjectArray, native objects side by side in one block of memory.
  *
- * Guarantees. The array holds one native reference to each object, so NumPy arrays of their fields
- * stay valid as long as the array lives. An object taken from the array is counted separately and
- * may outlive the array. The block is freed with its last object.
+ * Guarantees. The array holds one native reference to each object, so NumPy arrays of the objects'
+ * fields stay valid as long as the array lives. An object taken from the array is counted
+ * separately and may outlive the array. The block is freed with its last object.
  *
  * Threads: everything here needs the GIL. */
 #include "platform/address.h"
@@ -54,7 +54,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             return PyErr_NoMemory();
         }
         for (Py_ssize_t i = 0; !lasting && i < count; i++) {
-            Py_INCREF(of); /* each object owns a reference: point 6 in nativeobject.h */
+            Py_INCREF(of); /* each object owns its class: point 6 in nativeobject.h */
         }
     }
     Array *self = (Array *)(void *)type->tp_alloc(type, 0);
@@ -87,8 +87,8 @@ static int array_clear(PyObject *object)
     return 0;
 }
 
-/* Visits the class once for the array, and once for each object that only the array refers to. So
- * the collector can free a class that holds an array of its own objects. */
+/* Visits the class once for the array, and once for each object whose only native reference is the
+ * array's. So the collector can free a class that holds an array of its own objects. */
 static int array_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Array *self = (Array *)(void *)object;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Expands OPERATION(type) for the unsigned integer type of a size. */
+/* Expands OPERATION(type) with the unsigned integer type of `size` bytes. */
 #define NC_OF_SIZE(size, OPERATION)                                                                \
     switch (size) {                                                                                \
     case 1: {                                                                                      \
@@ -63,8 +63,8 @@ static inline void nc_atomic_exchange(size_t size, void *place, const void *valu
 #undef EXCHANGE
 }
 
-/* If all bytes are equal to `expected`, sets them to `desired` and returns 1. Otherwise returns
- * 0. */
+/* If the bytes at `place` equal those at `expected`, copies the bytes at `desired` to `place` and
+ * returns 1. Otherwise returns 0. */
 static inline int nc_atomic_compare_exchange(size_t size, void *place, const void *expected,
                                              const void *desired)
 {

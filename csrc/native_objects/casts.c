@@ -8,8 +8,8 @@
 
 /* Returns the native class of the object at an address, if that class is known and is `cls` or
  * derives from `cls`. Otherwise returns NULL, perhaps with an exception. Reads only the word in
- * which an object stores its NcClass pointer, and does not dereference the pointer. find(word)
- * returns the class whose NcClass is at that address, or None if there is none. */
+ * which an object stores its NcClass pointer, and does not dereference that pointer. find(word)
+ * returns the Python class whose NcClass is at address `word`, or None if there is none. */
 static const NcClass *made_with(const char *address, PyObject *find, const NcClass *cls)
 {
     if ((uintptr_t)address % NC_OBJECT_ALIGN != 0 || (uintptr_t)address < NC_OBJECT_HEAD) {

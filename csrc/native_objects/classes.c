@@ -147,11 +147,11 @@ static int publish(PyTypeObject *type, NcClass *cls)
 
 /* begin_objects(): installs the hooks that create classes, and freezes the root class. The hooks:
  *
- *   describe(name, bases, namespace) -> None, or (size, alignment, fields, methods) as the class
- *       body declares them. Changes the namespace in place. A field is (name, code or None, offset,
- *       class). For a reference, the class is None if any class is valid, or ... for the class that
- *       is being created. A method is (name, canonical signature, address or 0, flags, whether C
- *       gets a pointer to the fields as self).
+ *   describe(name, bases, namespace) -> (size, alignment, fields, methods) as the class body
+ *       declares them, or None if it declares none. Changes the namespace in place. A field is
+ *       (name, code, offset, class). A reference has None as its code; its class is None if any
+ *       class is valid, or ... for the class that is being created. A method is (name, canonical
+ *       signature, address or 0, flags, whether C gets a pointer to the fields as self).
  *   publish(class, address of its NcClass) -> dict of attributes for the class
  *   view(array, name, address in the first object, code or None, class that defines the field) ->
  *       view of the field in all objects of an array */

@@ -2,8 +2,8 @@
  * the same memory as native code, with loads and stores of the field's width.
  *
  * Guarantees. If a value cannot be converted, the field stays unchanged. Each access checks the
- * object's class: by its pointer for the class that defines the field, by one slot table lookup for
- * other classes.
+ * object's class. If it is the class that defines the field, the check compares two pointers. For
+ * other classes, it is one slot table lookup.
  *
  * Threads: everything here needs the GIL. The GIL does not order the accesses of native threads. */
 #include "platform/functions.h"
@@ -17,9 +17,9 @@
 typedef struct {
     PyObject_HEAD
     PyTypeObject *type; /* the class that defines the field */
-    const NcClass *cls; /* of `type`, which keeps it alive */
+    const NcClass *cls; /* the native class of `type`, which keeps it alive */
     intptr_t offset;    /* within the fields that the class defines */
-    intptr_t at;        /* offset from objects of exactly this class */
+    intptr_t at;        /* offset from the address of an object whose class is exactly `type` */
     size_t size;
     char letter; /* see field_new */
     char atomic; /* whether each access is one atomic operation */
@@ -27,7 +27,7 @@ typedef struct {
     PyObject *name;
     PyObject *who;  /* "field 'x' of 'Point'", for messages */
     PyObject *of;   /* the class of the objects that a reference accepts, or None */
-    PyObject *load; /* this and `store`: functions or None (field_new) */
+    PyObject *load; /* `load` and `store` are functions or None (field_new) */
     PyObject *store;
     PyObject *doc;
 } Field;
@@ -233,8 +233,9 @@ static PyObject *field_compare_exchange(PyObject *descriptor, PyObject *const *a
 
 /* ---- the descriptor -------------------------------------------------------------------------- */
 
-/* Looks up a field. Checks that the field has the type that the descriptor reads, and lies within
- * the class's fields. Returns NULL with TypeError if not. */
+/* Looks up a field. Checks that the field has the type that the descriptor reads, lies within the
+ * class's fields, is aligned, and does not overlap a reference. Otherwise returns NULL with
+ * TypeError. */
 static const NcField *find_field(const NcClass *cls, const char *name, char letter, size_t size)
 {
     const char *key = NULL;
@@ -269,8 +270,8 @@ static const NcField *find_field(const NcClass *cls, const char *name, char lett
 }
 
 /* Field(class, name, letter, size, atomic, load, store, doc): `letter` is a scalar's code, or "@"
- * for a counted reference. If it is "", load(object, address) and store(object, value, address)
- * convert the values. */
+ * for a counted reference. If `letter` is "", load(object, address) and store(object, value,
+ * address) convert the values. */
 static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *cls;

@@ -1,6 +1,7 @@
 /* csrc/native_objects/method.c: the descriptor of a native method. A call from Python becomes a
- * call of the native callable. The callable's trampoline passes the address of the object, or of
- * the fields of the method's class. `p.f()` allocates no bound method.
+ * call of the native callable. The callable's trampoline passes C either the address of the
+ * object, or the address of the fields that the method's class declares. `p.f()` allocates no bound
+ * method.
  *
  * Threads: everything here needs the GIL. */
 #include "platform/functions.h"
@@ -22,7 +23,7 @@ typedef struct {
 } Method;
 
 /* Checks that the first argument is an object of the class or a subclass, and that the method is
- * not abstract: 0, or -1 with TypeError. */
+ * not abstract. Returns 0, or -1 with TypeError. */
 static int check_call(const Method *self, PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 1) {
@@ -71,7 +72,7 @@ static PyObject *method_get(PyObject *descriptor, PyObject *object, PyObject *ty
 }
 
 /* Binds a callable to the method: the callable's first argument may then be an object of the class.
- * -1 with an exception. */
+ * None means an abstract method. Returns 0, or -1 with an exception. */
 static int bind_callable(Method *self, PyObject *given, int takes_fields)
 {
     if (given == Py_None) {

@@ -33,9 +33,9 @@ NC_STATIC_INLINE PyObject *nc_thread_exception(const PyThreadState *thread)
 /* ---- threads and the interpreter ------------------------------------------------------------- */
 
 #if PY_VERSION_HEX >= 0x030C0000 && defined(__ELF__)
-/* Like Py_AddPendingCall, but with `flags` 0 any thread may run the function. The function is
+/* Like Py_AddPendingCall, but if `flags` is 0, any thread may make the pending call. This API is
  * private, but CPython 3.12 to 3.15 export it. The reference is weak, so the core also loads in a
- * Python without the function. It then works as in 3.11. */
+ * Python without it, and then works as in 3.11. */
 extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*function)(void *),
                                   void *argument, int flags) __attribute__((weak));
 #define NC_HAS_ANY_THREAD_CALLS (_PyEval_AddPendingCall != NULL)

@@ -10,7 +10,7 @@
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* The C function whose last call in this thread ended with a report; or NULL. */
+/* The C function whose last call in this thread was reported to sys.unraisablehook, or NULL. */
 static NC_THREAD_LOCAL const void *reported;
 Py_ssize_t nc_threads_with_reports;
 

@@ -57,9 +57,10 @@ typedef struct NcStash {
     PyObject_HEAD
     PyObject *exception;      /* the first one, or NULL */
     unsigned long long order; /* sequence number in the process */
-    struct NcStash *first;    /* the first stash of the call, owned; NULL: this stash, or unknown */
+    struct NcStash *first;    /* the first stash of the call, owned; NULL in that stash itself, and
+                                 in a stash that nc_join_pointers has not linked */
     char closed;              /* 1 once the call has returned, or if there is no call */
-    char failed;              /* in the first: 1 once any of the call's stashes has had an
+    char failed;              /* in the first stash: 1 once any stash of the call has had an
                                  exception */
 } NcStash;
 
@@ -112,8 +113,8 @@ int nc_report_taken(const void *address);
  * stash with the earliest exception so far, or NULL. If the exception of `stash` is earlier,
  * `stash` replaces *first. Reports the later exception to sys.unraisablehook. */
 void nc_stash_close(NcStash *stash, PyObject **first);
-/* Raises the exception of a closed stash and releases `value`. If `first` is NULL, returns
- * `value`. */
+/* Raises the exception of the closed stash `first`, and releases `first` and `value`. If `first` is
+ * NULL, returns `value`. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);
 
 /* The number of threads in which an exception was left. */

@@ -70,8 +70,8 @@ extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
  * exception. */
 int nc_callable_ready(PyObject *module);
 /* Creates or adopts the process's metaclass and registry. Call this before any other use of them.
- * Returns 0, or -1 with ImportError. Only one C file should call PyExtensibleType_Import for this,
- * because each such file compiles the whole metaclass. */
+ * Returns 0, or -1 with ImportError. Only one C file should call PyExtensibleType_Import, because
+ * each C file that calls it compiles the whole metaclass. */
 int nc_objects_bring_runtime(void);
 /* Readies the root class of native objects and adds it to the module. Returns 0, or -1 with an
  * exception. */

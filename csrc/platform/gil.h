@@ -43,7 +43,7 @@ static inline int nc_is_foreign(const PyThreadState *thread)
  * hundred bytes, which stays mapped unless malloc trims the arena between two instructions here.
  * The read requires that this thread has a state in PyGILState, but is not running with that state.
  * It also requires a subinterpreter: without one, the main interpreter is the head of CPython's
- * list. */
+ * list, and the function returns before the read. */
 NC_STATIC_INLINE PyThreadState *nc_thread_attached(PyThreadState **own)
 {
     PyThreadState *state = nc_thread_unchecked();
@@ -75,7 +75,7 @@ int nc_thread_is_kept(void);
 
 /* Acquires the GIL, unless this thread holds it. The thread state may be foreign. */
 int nc_gil_acquire(void);
-/* As nc_gil_acquire, for a thread that does not hold the GIL. `own` is the thread's state in
+/* Like nc_gil_acquire, for a thread that does not hold the GIL. `own` is the thread's state in
  * PyGILState, or NULL. */
 int nc_gil_acquire_detached(PyThreadState *own);
 /* Releases the GIL. `acquired` is the result of nc_gil_acquire; does nothing for NC_GIL_HELD. */

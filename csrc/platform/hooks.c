@@ -14,7 +14,7 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
                        : hook < &nc_hooks.store          ? "nativecall._callable.arguments"
                                                          : "nativecall._values.storage";
     PyObject *later = *hook;
-    /* Finalizers might otherwise run code that finds the module half imported. */
+    /* Disable collection: a finalizer might run code that uses the half imported module. */
     const int collects = PyGC_Disable();
     PyObject *module = PyImport_ImportModule(name);
     if (collects) {

@@ -14,8 +14,8 @@
 
 typedef struct {
     /* Calls and entries: nativecall/_callable/hooks.py. */
-    PyObject *thunk_specs;  /* bounded cache, a dict with put(key, spec); NULL before the first call
-                               of `thunks` */
+    PyObject *thunk_specs;  /* bounded cache, a dict with put(key, spec); NULL until
+                               nativecall._callable.hooks is imported */
     PyObject *make_wrapper; /* (callable) -> function that makes its calls */
     PyObject *plan;         /* (call interface, fixed arguments or None) -> bytes: its call plan */
     PyObject *extended; /* (call interface, types) -> the call interface of a variadic function with
@@ -26,17 +26,18 @@ typedef struct {
     PyObject *no_entry;       /* (callable, text or None): raises NoEntryError */
     PyObject *no_overload;    /* (callable, *arguments): raises the TypeError for no match */
     PyObject *bridge;         /* (name) -> the bridge module of a library */
-    PyObject *thunks;         /* () -> the module of bind, convert and spec_of (bind.c) */
+    PyObject *thunks;         /* () -> the module nativecall._callable.thunk */
     /* Values: nativecall/_callable/arguments.py. */
-    PyObject
-        *pointer_argument;   /* (ctype, value, who, index) -> (address, object to keep[, Stash]), or
-                                (Memory, object to keep) for an array to take as a buffer */
-    PyObject *pointer_type;  /* (ctype) -> the cffi type of pointer results of this type */
+    PyObject *pointer_argument; /* (ctype, value, who, index, call interface) -> (address, object to
+                                keep[, Stash]); for an array without a buffer, (Memory, object to
+                                keep) */
+    PyObject *pointer_type;     /* (ctype) -> the cffi type of pointer results of this type */
     PyObject *match;         /* (ctype, value, read-only, policies) -> cost of an argument, or -1 */
     PyObject *struct_buffer; /* (ctype, value, format, itemsize) -> whether the items are
                                 structs of this ctype */
-    PyObject *refuse; /* (call interface, index, value, what messages name, its type's name, who,
-                         why, letter): raises the error for a refused buffer */
+    PyObject *refuse; /* (call interface, index, value, the object that messages name, the name of
+                         that object's type, who, why, letter): raises the error for a refused
+                         buffer */
     PyObject *passed; /* (ctype, call interface, index) -> (text, Signature, CallbackSpec or None)
                          if the argument is a function; else None */
     /* Values in memory: nativecall/_values/storage.py. */

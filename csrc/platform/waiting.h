@@ -13,12 +13,12 @@
  *
  * Threads. A slot belongs to the thread that set its `names`, until that thread sets them to 0
  * again. `turns` distinguishes one wait from the next. Before the watcher reads names, it marks the
- * slot in the lowest bit. The owner does not leave a marked slot, so its call keeps the callback
- * alive, and the callback keeps the names alive. A names object never changes; an object that
- * replaces it keeps it alive (callable/pycallback.c). The watcher reads names as plain memory,
- * without a reference count. During interpreter shutdown the watcher reads no names, because
- * threads may stay in their slots forever while objects are freed. After a fork, all slots of the
- * child are free, and it has no watcher. */
+ * slot by setting the lowest bit of `names`. The owner does not leave a marked slot, so its call
+ * keeps the callback alive, and the callback keeps the names alive. A names object never changes;
+ * an object that replaces it keeps it alive (callable/pycallback.c). The watcher reads names as
+ * plain memory, without a reference count. During interpreter shutdown the watcher reads no names,
+ * because threads may stay in their slots forever while objects are freed. After a fork, all slots
+ * of the child are free, and it has no watcher. */
 #ifndef NC_WAITING_H
 #define NC_WAITING_H
 

@@ -58,7 +58,7 @@ char nc_buffer_letter(const Py_buffer *buffer)
         NC_INTEGERS(SIGN)
     case 'c':
         return 'b';
-    case 'u': /* ctypes' wchar_t: an array holds text; a single wchar_t is no number */
+    case 'u': /* ctypes' wchar_t: arrays match integers of its width; a single wchar_t is text */
         if (buffer->ndim == 0) {
             return '\0';
         }

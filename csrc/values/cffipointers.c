@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* A type whose objects are all accepted. References are owned. A new row overwrites an old row with
- * the same hash. */
+/* A row: arguments of one CType accept all objects of one foreign type. References are owned. A new
+ * row overwrites an old row with the same hash. */
 typedef struct {
     PyObject *wanted;     /* the argument's CType */
     PyTypeObject *class_; /* the object's class */

@@ -19,8 +19,8 @@ typedef struct {
     vectorcallfunc vectorcall;
     PyObject *owner;    /* kept alive, or NULL */
     PyObject *name;     /* str: the function's name; NULL if nothing is freed or closed */
-    PyObject *function; /* frees or closes, or NULL */
-    PyObject *ended;    /* str: the function that freed or closed it, or NULL */
+    PyObject *function; /* called to free or close the pointer, or NULL */
+    PyObject *ended;    /* str: name of the function that freed or closed the pointer, or NULL */
 } NcDestructor;
 
 static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -178,7 +178,7 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
     if (referents_of(value, &found)) {
         if (found.destructor != NULL && found.destructor->name != NULL && function != Py_None &&
             found.destructor->function == NULL) {
-            /* The call failed, so the caller never received the pointer to close it. */
+            /* The call failed, so the caller never received the pointer and cannot close it. */
             Py_XSETREF(found.destructor->name, Py_NewRef(PyTuple_GET_ITEM(owns, 0)));
             found.destructor->function = Py_NewRef(function);
         }

@@ -28,9 +28,9 @@ PyObject *nc_cffi_keeping(PyObject *pointer, PyObject *owner);
 int nc_is_handle(PyObject *value, const void *address);
 
 /* Make the pointers in a value (also in a tuple or a Record) owned by the caller. `owns` is (name,
- * function): `function` frees or closes them. If it is None, the caller must call the function
- * `name`. A pointer that is already owned, but without a function, gets this function. Steals the
- * value; returns NULL for NULL. */
+ * function): `function` frees or closes them. If `function` is None, the caller must call the
+ * function with this name. A pointer that is already owned, but without a function, gets this
+ * function. Steals the value; returns NULL for NULL. */
 PyObject *nc_owned(PyObject *value, PyObject *owns);
 
 /* Return the pointer that was passed to ffi.gc() to create an object; it lives until the object's

@@ -87,8 +87,8 @@ static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, 
 }
 
 /* For a pointer to arrays: return 1 if the rows of a matching buffer are as long as the arrays.
- * Otherwise return 0 with an exception. One-dimensional buffers and buffers in Fortran order always
- * match. */
+ * Otherwise return 0 with an exception. One-dimensional buffers always match. So do all buffers if
+ * the call interface does not require C order. */
 static int has_rows(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObject *value,
                     const Py_buffer *buffer)
 {

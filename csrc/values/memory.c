@@ -1,6 +1,9 @@
-/* csrc/values/memory.c: wraps memory of C code in a Python object that exports it as a buffer.
- * Python callbacks receive such objects as arguments. C code owns the memory, which is valid until
- * the callback returns. */
+/* csrc/values/memory.c: Memory, a Python object that exports memory at an address as a buffer. It
+ * does not own the memory.
+ *
+ * Python callbacks read their array arguments through a Memory. C code owns that memory, which is
+ * valid until the callback returns. In calls of C functions, array arguments without a buffer of
+ * their own are also exported through a Memory (nativecall/_values/arrays.py). */
 #include "platform/functions.h"
 
 #include "platform/address.h"

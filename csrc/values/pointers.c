@@ -12,8 +12,8 @@
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-/* Return 1 if the object itself exported a buffer, and its element type obviously matches. 0 means
- * unknown. */
+/* Return 1 if the object itself exported the buffer, and the buffer's elements obviously match.
+ * Return 0 if this is unknown. */
 static inline int is_plainly(const NcExport *wanted, PyObject *value, const Py_buffer *buffer)
 {
     const char *format = buffer->format;
@@ -167,9 +167,10 @@ PyObject *nc_pointer_to_python(NcCallable *self, void *address)
 /* ---- Pins ------------------------------------------------------------------------------------ */
 
 /* No tp_clear: C code may read pinned memory. The owners of the Pin break cycles. Before CPython
- * 3.13, memoryviews are not visited: the collector would clear a memoryview that is still exported,
- * and releasing the export would read NULL. CPython's wrapper of a memoryview that `__buffer__`
- * returned, which has no buffer of its own, is not visited either. Both live as long as the Pin. */
+ * 3.13, two kinds of exporters are not visited: memoryviews, and CPython's wrapper of the
+ * memoryview that a `__buffer__` method returned. The collector would clear the memoryview while it
+ * is still exported, and releasing the export would read NULL. These exporters live as long as the
+ * Pin. */
 static int pin_traverse(PyObject *object, visitproc visit, void *arg)
 {
     PyObject *exporter = ((NcPin *)(void *)object)->pointer.buffer.obj;

@@ -27,8 +27,8 @@
 typedef struct {
     void *address;    /* passed to the callee */
     Py_buffer buffer; /* exported while buffer.obj is not NULL */
-    PyObject *keep;   /* NULL, or the owners of the target: a tuple; for an aggregate, a list, which
-                       * may contain Pins */
+    PyObject *keep;   /* NULL, or a tuple of the target's owners. For an aggregate, a list of
+                       * owners, which may contain Pins */
 } NcPointer;
 
 /* A Pin. */
@@ -45,7 +45,7 @@ extern PyTypeObject NcPin_Type;
  * run; then call nc_check_unmoved. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out);
 
-/* As nc_convert_pointer, for a call interface. A negative index means the first argument. */
+/* Like nc_convert_pointer, for a call interface. A negative index means the first argument. */
 int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                           PyObject *value, NcPointer *out);
 /* Slow path of nc_convert_pointer_of for a value with a buffer. If `exported`, the buffer is in
@@ -90,7 +90,7 @@ int nc_pointers_ready(PyObject *module);
 
 /* Convert a Python function, or an object with a call table, to a C function pointer for argument
  * `index`. Set once by a higher layer (callable/pycallbackobject.c). Returns 1, or -1 with an
- * exception. Returns 0 if the caller must call pointer_argument. */
+ * exception. Returns 0 if the caller must call the pointer_argument hook. */
 extern int (*nc_pass_function)(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                                PyObject *value, NcPointer *out);
 

@@ -40,7 +40,7 @@ enum { MOST_NAMED = 8 };   /* members that are found by their name's address */
 
 typedef struct {
     Record *first;
-    int room; /* free places */
+    int room; /* number of Records that may still be added */
 } FreeList;
 
 typedef struct NcLayout {
@@ -51,7 +51,7 @@ typedef struct NcLayout {
     Py_ssize_t count;  /* members of a struct; items of an array, which has one row */
     Py_ssize_t step;   /* bytes from item to item; 0 for a struct */
     int leads_on;      /* whether the type contains pointers or Python objects */
-    FreeList freed[2]; /* of views, and of Records that own their memory */
+    FreeList freed[2]; /* [0]: views; [1]: Records that own their memory */
     Member members[1];
 } Layout;
 
@@ -183,7 +183,8 @@ static int record_clear(PyObject *object)
 
 static void record_dealloc(PyObject *object);
 
-/* The trashcan limits recursion: a Record may start a long chain in which each keeps the next. */
+/* The trashcan limits recursion: a Record may start a long chain of Records that each keep the next
+ * alive. */
 NC_NOINLINE void record_dealloc_deep(PyObject *object)
 {
     Record *self = (Record *)(void *)object;
@@ -355,7 +356,7 @@ int nc_record_store(PyObject *object, PyObject *value, void *memory)
         memcpy(memory, nc_record_memory(value), (size_t)layout->size);
         return 1;
     }
-    /* A union, whose members are all at offset 0, is left to Python: its tuple has one item. */
+    /* Python code stores unions (all members at offset 0): the tuple for a union has one item. */
     if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != layout->count ||
         (layout->step == 0 && layout->count > 1 && layout->members[1].offset == 0)) {
         return 0;
@@ -442,8 +443,8 @@ static int write_member(Record *self, Py_ssize_t place, PyObject *value)
     return 0;
 }
 
-/* Return the index of a member; -1 if there is none, or with an exception on failure. Attributes of
- * the class start with an underscore and take precedence over members. */
+/* Return the index of a member. Return -1 without an exception if there is none, or -1 with an
+ * exception. Attributes of the class start with an underscore and take precedence over members. */
 static Py_ssize_t place_of(const Record *self, PyObject *name)
 {
     for (Py_ssize_t i = 0; i < MOST_NAMED && i < Py_SIZE(self->layout); i++) {

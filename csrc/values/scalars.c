@@ -297,7 +297,7 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
     unsigned long long bits = 0;
-    if (PyLong_Check(value)) { /* of more than one digit, or a bool */
+    if (PyLong_Check(value)) { /* fast path; the code below reports ints out of range */
         int huge = 0;
         long long wide = PyLong_AsLongLongAndOverflow(value, &huge);
         if (huge == 0 && wide >= kind->low &&

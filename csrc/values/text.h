@@ -40,7 +40,7 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
 PyObject *nc_decode_wide(const void *text, size_t size, size_t most);
 
 /* Convert a pointer from C code to Python. Return a new reference: None for NULL, decoded text if
- * `text` is a letter, otherwise a cffi pointer. *foreign caches the cffi type that the hook returns
+ * `text` is a letter, otherwise a cffi pointer. *foreign caches what nc_hooks.pointer_type returns
  * for `ctype`. */
 PyObject *nc_given_pointer(const NcCallInterface *cif, char text, PyObject *ctype,
                            PyObject **foreign, void *address);

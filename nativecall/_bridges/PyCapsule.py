@@ -189,7 +189,7 @@ def _exported_again(module: str, key: str, *how: Foreign) -> object:
 
 
 def address(obj: object, name: bytes | None) -> int:
-    """Return the pointer in a capsule with the given name (or none); 0 if the name differs."""
+    """Return the pointer in a capsule named `name` (None: no name); 0 if the name differs."""
     return (get_pointer(obj, name) or 0) if get_name(obj) == name else 0
 
 
@@ -199,7 +199,7 @@ def to_capsule(signature: Foreign = None, *, name: Foreign = None) -> tuple[Fore
 
 
 def form(entry: NativeCallable) -> tuple[bytes]:
-    """Return the data for an entry's capsules: the name, which is its C declaration."""
+    """Return the name of an entry's capsules, its C declaration, in a tuple."""
     return (words(entry._chosen(None)[0].signature).encode(),)
 
 

@@ -162,10 +162,11 @@ def kept(obj: FFIData) -> list[object]:
     found = [obj]
     if type(obj).__name__ == _FROM_BUFFER:
         for exporter in gc.get_referents(obj):
-            # An object with `__buffer__` in Python exports nothing itself.
+            # hold() raises TypeError for an object that has no memory of its own, only a Python
+            # `__buffer__` method.
             try:
                 found.append(_ext.hold(exporter))
-            except TypeError:  # no buffer
+            except TypeError:
                 continue
     return found
 
@@ -189,7 +190,7 @@ def to_cffi(signature: Foreign = None, *, ffi: Foreign = None) -> tuple[Foreign,
 
 
 def form(entry: NativeCallable) -> tuple[object, ...]:
-    """Return cffi's cast and the type for function pointers, which keep their entry alive."""
+    """Return cffi's cast and the function type with which the core creates function pointers."""
     cif, _, flags = entry._chosen(None)
     signature = cif.signature
     if flags & _lib.FLAG_NEEDS_GIL and signature.variadic:

@@ -209,8 +209,8 @@ def _untold(argtypes: Foreign) -> int | None:
 def _converts(kind: Foreign) -> bool:
     """Return whether a ctypes type, or its metaclass, has a `from_param` written in Python.
 
-    A NumPy `ndpointer` type counts only if it requires Fortran order, since nativecall implements
-    its other checks.
+    A NumPy `ndpointer` type counts only if it requires Fortran order for arrays that are not
+    one-dimensional, since nativecall implements its other checks.
     """
     if type(kind.from_param) is type(ctypes.c_double.from_param):
         return False
@@ -272,7 +272,7 @@ def reason(obj: Foreign) -> str | None:
 
 
 def _address(obj: Foreign) -> int:
-    """Return the pointer that an object stores. A cast would create a reference cycle."""
+    """Return the pointer that an object stores. ctypes.cast() would create a reference cycle."""
     return ctypes.c_void_p.from_address(ctypes.addressof(obj)).value or 0
 
 
@@ -415,10 +415,11 @@ def to_ctypes(signature: Foreign = None) -> tuple[Foreign, Foreign]:
 
 
 def form(entry: NativeCallable) -> tuple[Foreign, ...]:
-    """Return the function pointer class, a class that ctypes can cast, and the address of its cast.
+    """Return what the core needs to create function pointers that keep their entry alive.
 
-    The core creates the function pointers with these; each pointer keeps its entry alive. Calls
-    release the GIL if the entry requests it; otherwise they hold it.
+    These are the function pointer class, the class of the object to cast (`c_void_p`), and the
+    address of ctypes' cast function. Calls of the function pointers hold the GIL, unless the entry
+    requests its release.
     """
     from .ctypestype import prototype
 
@@ -451,10 +452,7 @@ class Unfit:
 def typed(
     callable: NativeCallable, kind: Foreign, _: None
 ) -> tuple[NativeCallable, tuple[Foreign, ...]]:
-    """Return the entry that a function pointer class selects, and the classes and cast for it.
-
-    The second item is a tuple like the one that `form` returns.
-    """
+    """Return the entry that a function pointer class selects, and a tuple as `form` returns it."""
     name = getattr(kind, "__name__", repr(kind))
     if not issubclass(kind, _CFuncPtr):
         raise TypeError(

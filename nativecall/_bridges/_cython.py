@@ -106,7 +106,7 @@ def exported(module: ModuleType, name: str) -> list[object]:
 # -- call behaviour ------------------------------------------------------------------------------
 
 # Maps a capsule's address to the exporting module and the capsule's name there. `_looked` holds the
-# number of modules and the name of the last module at the last search; imports append modules.
+# number of modules and the name of the last module at the last search. An import changes both.
 _places: dict[int, tuple[str, str]] = {}
 _looked: tuple[int, str] = 0, ""
 
@@ -162,7 +162,7 @@ def promised(capsule: object) -> tuple[int, bool, str | None]:
 
 
 def _behind(obj: Foreign) -> tuple[ModuleType, str] | None:
-    """Return the module of the C function behind a `cpdef` function, and that function's name."""
+    """Return the module and the name of the C function behind a `cpdef` function."""
     name, module = getattr(obj, "__name__", None), getattr(obj, "__module__", None)
     module = sys.modules.get(module) if isinstance(module, str) else None
     if not isinstance(name, str) or not isinstance(module, ModuleType) or not table(module):

@@ -4,8 +4,8 @@ Cython mangles the name of a type together with its module. If the module has a 
 that file defines the type. The names that SciPy and NumPy use are built in. A pointer to an unknown
 type is opaque. An unknown type passed by value leaves a gap that the caller can fill in.
 
-Two kinds of names are not declarations of functions: Pythran's names, which omit the result, and
-names of variables that Cython exports.
+Some names are not declarations of functions: Pythran's names, which omit the result; names of
+variables that Cython exports; and the fixed names of XLA, DLPack, Arrow and tables of C APIs.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
     Attributes
     ----------
     signature : Signature or None
-    partial : tuple of (CType, (str, str or None) or None), or None
-        The types of the result and the arguments if there is no signature. Unknown structs passed
-        by value are replaced by their names and by what to use instead. Other unknown types are
-        replaced by None.
+    partial : tuple of Part, or None
+        The types of the result and the arguments if there is no signature. An unknown struct passed
+        by value is a pair (its name, what to use instead or None). Any other unknown type is None.
     reason : str or None
         Why there is no signature, and how to supply it.
     is_data : bool
@@ -155,8 +154,8 @@ def read(name: str) -> Name:
 def optional(name: str) -> str:
     """Return the codes of the arguments that a function takes after those of its signature.
 
-    These are a pointer to the optional arguments and, before it, an int if the function is `cpdef`.
-    Callers pass NULL and 0.
+    A function with optional arguments takes a pointer to them; callers pass NULL. In a `cpdef`
+    function, an int comes before the pointer; callers pass 0.
     """
     found = _OPTIONAL.search(name)
     return "" if found is None else "iP" if found[1] else "P"
@@ -297,8 +296,9 @@ class _Reader(Parser):
 
 
 def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each unknown type in `node`, with the type in the capsule's name that contains it.
+    """Yield the name of each unknown type in `node`, and of the outermost struct that contains it.
 
+    If no struct contains the type, both names are equal.
     If the type is a pointer to a function, search the function's result and arguments.
     """
     node = node.main or node

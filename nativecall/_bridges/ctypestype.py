@@ -92,8 +92,9 @@ def _result_type(result: CType) -> Foreign:
 def _set(pointer: Foreign, name: str, value: object) -> None:
     """`__setattr__` of exported function pointers.
 
-    After a change, a pointer is no longer shared. It then holds a new callable of its entry, from
-    which the cache of the original callable detects the change (csrc/callable/foreign.h).
+    After a change, a pointer is no longer shared: it keeps a new callable of the same entry alive.
+    The cache of the original callable returns a pointer only while the pointer keeps the previous
+    one alive (csrc/callable/foreign.h).
     """
     CFuncPtr.__setattr__(pointer, name, value)
     kept = pointer._objects

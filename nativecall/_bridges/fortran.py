@@ -1,8 +1,8 @@
 """f2py: Fortran functions, wrapped in objects whose type is named ``fortran``.
 
-Such an object holds the address of a procedure that takes every argument by reference. This is
-either the procedure itself, which may return a result, or a subroutine that f2py generated. The
-subroutine calls a function and writes the function's result through the first argument.
+Such an object holds the address of a procedure that takes every argument by reference: either the
+wrapped procedure, which may return a result, or a subroutine that f2py generated. That subroutine
+calls a function and writes the function's result through the first argument.
 
 The object's docstring names the arguments but not their kinds: `float` is both real(4) and real(8).
 The docstring reorders optional arguments, and never gives the kind of the result. So you write the
@@ -264,7 +264,7 @@ def _is_wrapper(obj: Foreign, address: int) -> bool | None:
     if found is not None and found[1]:
         return found[1].startswith(_WRAPPER)
     if not str(obj.__name__).startswith(_PLAIN):
-        # Arrays of assumed shape also need such a subroutine; `assumed` names their lengths.
+        # Arrays of assumed shape also need a subroutine, so the object's name decides nothing.
         return None if _Docstring(obj).assumed else True
     try:
         obj(**{"": None})  # no procedure accepts this

@@ -67,7 +67,7 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
 
 
 def _unknown(ctypes: Sequence[CType]) -> str:
-    """Return the C name of the first number type without a ctypes counterpart; "" if none.
+    """Return the name of the first number type that C lacks; "" if there is none.
 
     Structs and arrays are searched for such types too.
     """
