@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         types: object
 
 
-#: Shared by callbacks without options; the key is the signature as written.
+#: The call interface, flags and spec of callbacks without options, by the signature as written.
 _plans: Fifo[str, tuple[CallInterface, int, CallbackSpec]] = Fifo()
 _OPTIONS = ("gil", "errors", "name", "doc", "encoding")
 #: The conventions that can report the failure of a Python function to C.

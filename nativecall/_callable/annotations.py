@@ -126,8 +126,8 @@ def of(cif: CallInterface, flags: int) -> inspect.Signature:
 def common(each: list[inspect.Signature]) -> inspect.Signature:
     """Return the common signature of several entries.
 
-    If all entries have the same number of parameters, equal names and hints are kept. Otherwise the
-    common signature accepts any number of arguments.
+    If all entries have the same number of parameters, keep the names and hints that all entries
+    share. Otherwise, the common signature accepts any number of arguments.
     """
     first = [*each[0].parameters.values()] if each else []
     if not each or any([len(one.parameters) != len(first) for one in each]):

@@ -61,7 +61,7 @@ _STRUCTS = 1  # csrc/values/ctypespointers.c
 
 
 class _Shown(namedtuple("_Shown", ["cif", "index"])):
-    """The C declaration of an argument's type, for messages. False if the user wrote codes."""
+    """The C declaration of an argument's type, for messages; falsy if the user wrote codes."""
 
     __slots__ = ()
     cif: CallInterface | None
@@ -80,10 +80,11 @@ def pointer_argument(
 ) -> tuple[object, ...]:
     """Return the address for a pointer argument, and the owner of the memory.
 
-    The core itself handles None and buffers, and calls this for other values. For a Python
-    function, also return the Stash for its exceptions. For an array that exports no buffer, return
-    a buffer instead of the address; the core converts it. Unless `index` is negative, `who` is the
-    name of the callable and `cif` its call interface.
+    The core itself handles None and buffers, and calls this function for other values. For a Python
+    function that C does not keep, also return the Stash for its exceptions. For an array that
+    exports no buffer, return a buffer instead of the address; the core converts the buffer. `who`
+    is the name of the callable and `cif` its call interface. If `index` is negative, `who` is
+    instead the subject of error messages.
     """
     value = _ext.bare(value)
     if index >= 0:
@@ -248,9 +249,9 @@ def _named(ctype: CType, found: foreign.Pointer, who: str, shown: object) -> tup
 def _returned_type(ctype: CType) -> object:
     """Return the cffi type of returned pointers.
 
-    The core calls this for the first pointer of each type. For a StructPointer, also return the
-    structs of its library. Finalizers may free pointers during shutdown, when nothing can be
-    imported. So an exit handler converts one pointer, which imports all that is necessary.
+    The core calls this function for the first pointer of each type. For a StructPointer, also
+    return the structs of its library. Finalizers may free pointers during shutdown, when nothing
+    can be imported. So an exit handler converts one pointer, which imports all that is necessary.
     """
     import atexit
 
@@ -280,7 +281,7 @@ def _function_argument(
 ) -> tuple[object, ...]:
     """Convert a native callable, a foreign function or a Python function to a function pointer.
 
-    With `exactly`, no signature is converted and nothing is compiled.
+    With `exactly`, raise TypeError instead of converting a signature or compiling a function.
     """
     signature = ctype.text[2:-1]
     native, rows = _rows_of(value)
@@ -368,7 +369,7 @@ def _converted(
     problem = f"{who} must be a function {wanted!r}{given}"
     if exactly:
         raise TypeError(problem)
-    from .passing import convert  # imported late: it takes as long as this module
+    from .passing import convert  # imported late: takes as long as importing this module
 
     made = convert(value, _callee(ctype))
     if isinstance(made, str):
@@ -397,11 +398,11 @@ def _callee(ctype: FunctionPointer) -> Signature:
 
 
 def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
-    """Return which arguments and results of functions passed as argument `index` are text.
+    """For functions passed as argument `index`, return which arguments and results are text.
 
-    With an encoding, pointers to const characters are text. Read-only arrays are marked, too. If
-    there is no text and no read-only array, return None. `index` counts the arguments that Python
-    passes.
+    Also return the encoding. With an encoding, pointers to const characters are text. Read-only
+    arrays are marked, too. If there is no text and no read-only array, return None. `index` counts
+    the arguments that Python passes.
     """
     if cif is None or index < 0:
         return None
@@ -479,7 +480,7 @@ def passed(
 def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool:
     """Return whether the elements of a buffer are the structs that a pointer points to.
 
-    The core calls this if the format is not a single scalar.
+    The core calls this function if the buffer's format is not a single scalar.
     """
     assert isinstance(ctype, Pointer)
     struct = ctype.pointee
@@ -505,7 +506,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
 def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> int:
     """Return the cost of a value for an argument of an overload.
 
-    The core calls this for the types that it does not handle itself.
+    The core calls this function for the types that it does not handle itself.
 
     Parameters
     ----------

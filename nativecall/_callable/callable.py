@@ -49,8 +49,8 @@ if hasattr(os, "register_at_fork"):
 class Doc:
     """The descriptor of `__doc__`.
 
-    On the class, it returns the docstring of the class. On a callable, it returns the text for the
-    function: by default, the declaration of a library's function.
+    On the class, it returns the docstring of the class. On a callable, it returns the callable's
+    own `doc`. The default for a function of a library is the C declaration.
     """
 
     def __init__(self, text: str) -> None:
@@ -307,14 +307,14 @@ class NativeCallable(_ext.CallableBase):
         The hook gets this callable and a canonical signature. It returns a target as for `add`, or
         None if there is no such function. The hook is called by `f[signature]`, `f.address`,
         `f.to_*`, `f.convert` and `wrap`, and by C consumers that prepare a call (callback.h,
-        dynamiccall.h). ``signature in f`` does not call the hook. A call of `f` does so only if
-        `f` wraps a compiler's function.
+        dynamiccall.h). ``signature in f`` does not call the hook. A call of `f` calls the hook
+        only if `f` wraps an object that is compiled on demand, such as a jitted function.
 
         The hook is called once for each signature; other threads that look up the same signature
         wait. A result of None is remembered for the last 256 such signatures, until you set a hook
         again. An exception propagates to the lookup and is not remembered. The hook may look up
         other signatures. A thread that the hook starts and joins must not look up the signature
-        that the hook was called for.
+        that the hook was called for: both threads would wait for ever.
 
         Set it to None, or delete it, to remove the hook; existing entries stay. A callable with a
         hook cannot be pickled.

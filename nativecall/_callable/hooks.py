@@ -62,7 +62,7 @@ def _no_overload(callable: Native, *values: object) -> None:
     raise TypeError(f"no entry of {callable.__name__!r} takes ({types}); it offers {offers}")
 
 
-#: Specs of thunks, with the code. Specs that no thunk uses now are kept for later thunks.
+#: Specs of thunks; each keeps its generated code. Specs without thunks are kept for later thunks.
 _thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
 
 

@@ -93,7 +93,8 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
     if pickled is not None:
         made = pickled(*how)
     elif (entry := _entry_of(owner)) is not None:
-        # The owner was wrapped with other options, or it is a foreign callable from `f.to_*`.
+        # The owner is a native callable that was wrapped with other options, or a foreign callable
+        # from `f.to_*`.
         if foreign.holds_entry(entry, address):
             made = wrapped, (kind, entry, *how)
     elif owner is not None:

@@ -110,7 +110,10 @@ def _view_reader(view: View, readonly: bool) -> Reader:
 
 
 def _result_cif(signature: Signature, kept: bool, encoding: str | None) -> CallInterface | None:
-    """Return the call interface that converts a result: a call that takes the result, or None."""
+    """Return a call interface that converts a result: it takes the result as its only argument.
+
+    Return None for `void` and for Python objects.
+    """
     result = signature.result
     if result.kind in ("void", "object"):
         return None
@@ -151,7 +154,7 @@ def spec_of(
     encoding : str or None
         The encoding of text in arguments and results; with None, text is passed as pointers.
     has_gil : bool
-        Whether C code always holds the GIL.
+        Whether C code always holds the GIL when it calls.
     python_errors : bool
         Whether C code that holds the GIL checks for exceptions.
     passed : bool

@@ -3,8 +3,8 @@
 SEP 201 does not define how missing signatures are added to a table. Here, a lookup of a missing
 signature calls the hook and adds the entry that it returns to the table. In Python, `f[signature]`,
 `f.address`, `f.to_*`, `f.convert` and `wrap` look up signatures. In C, callback.h, dynamiccall.h
-and other readers of `__nativecall_api__` do. C code that reads the table directly does not call the
-hook, and never waits for it.
+and other readers of `__nativecall_api__` look them up. C code that reads the table directly does
+not call the hook, and never waits for it.
 
 Guarantees:
 
@@ -155,7 +155,7 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
 
 
 def ask_for_kin(whole: Native, wanted: Signature) -> list[str]:
-    """Call the hook of a callable for a signature, then for others that convert without loss.
+    """Call a callable's hook for a signature, then for signatures that convert to it losslessly.
 
     Return the signatures tried, up to the first that has an entry.
     """

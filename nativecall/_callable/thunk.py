@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 _OPEN = ...  # stands for an argument that stays open
 _ITSELF = 0, None  # in place of code: call the function itself
 _TAKING_GIL = "+gil"  # in place of an error convention: only acquire the GIL
-# A check of the C stack would cost more than a thunk, so thunks make none. Instead, a chain of
-# thunks may use only this number of bytes, which even a small thread's stack has.
+# Thunks do not check the C stack, because a check would cost more than the thunk. Instead, a chain
+# of thunks may use at most this number of bytes. Even a small thread's stack has room for them.
 _MOST_STACK = 32 << 10
 _FRAME = 256  # registers, return address, intermediate values
 _BLOCKS = 768  # if the core converts: two register blocks and more frames
@@ -66,13 +66,13 @@ _BLOCKS = 768  # if the core converts: two register blocks and more frames
 
 
 class _Maker(namedtuple("_Maker", ["plan", "name"])):
-    """Creates the exceptions of one thunk. The core shows its repr in unraisable reports."""
+    """Creates the exceptions of one thunk. Unraisable reports show the repr of the maker."""
 
     __slots__ = ()
 
     def __call__(self, step: int, bits: int, reported: bool) -> BaseException | None:
         if step == self.plan.tested and self.plan.before.shown_by == "exception":
-            return None  # the function raised it
+            return None  # the function itself set the exception
         if reported and self.plan.follows_call(step):
             return None  # the failure behind this result was reported already
         source = self.plan.steps[step].source
@@ -113,7 +113,8 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
                     f"(got {type(value).__name__}); "
                     f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
                 )
-            # The garbage collector must see this reference: the function may refer to the thunk.
+            # Keep the owner itself. The garbage collector must see this reference, because the
+            # function may refer to the thunk.
             pointer, held = arguments.pointer_argument(ctype, value, name, index)
         else:
             held = _ext.pin(cif, name, index, value)
@@ -251,7 +252,7 @@ def convert(
     if not entries:
         raise NoEntryError.none(function.__name__, function._specializer is not None)
     exact = [entry for entry in entries if entry[1].text == wanted.text]
-    # Prefer the entry that loses least: for a double, the entry for double to that for float.
+    # Prefer the entry that loses least: for a double, the entry that takes a double, not a float.
     entries.sort(key=lambda entry: (entry[1].text not in asked, losses(entry[1], wanted)))
     refused: list[SignatureError] = []
     for entry, _, _, flags in exact or entries:

@@ -58,10 +58,10 @@ def wrap(
     signature : str or Signature, optional
         A code such as ``"d:d&f"``, a C declaration, or a signature in the style of NumPy or CEP
         1000. You may omit `signature` if the target records its own. A signature that contradicts
-        it is refused. **You vouch for the address and the signature**: a wrong one crashes the
-        process. For a module, pass the name of a function; its fused variants become overloads.
-        Or pass a C declaration with the name, ``"double gamma(double)"``, or any signature, with
-        the function's name as `name`.
+        the recorded one is refused. **You vouch for the address and the signature**: a wrong one
+        crashes the process. For a module, pass the name of a function; its fused variants become
+        overloads. Or pass a C declaration with the name, ``"double gamma(double)"``, or any
+        signature, with the function's name as `name`.
     name, doc : str, optional
         `__name__` and `__doc__`. By default, the name is the symbol at the address, which is looked
         up on first use.
@@ -88,7 +88,7 @@ def wrap(
     encoding : str, optional
         The encoding of text behind ``const char *``. Such results are `str` instead of `bytes`, and
         such arguments may be `str`. Python functions passed to C get `str`. Wide characters
-        (``const wchar_t *`` and the like) need an encoding only in such Python functions.
+        (``const wchar_t *`` and the like) need an encoding only in Python functions passed to C.
     check : callable, optional
         Called with the result of each call from Python, this callable and the tuple of arguments.
         The call returns the value that `check` returns, and raises its exceptions. Native callers
@@ -112,8 +112,8 @@ def wrap(
         How long C keeps Python functions passed as function pointers. ``"call"``, the default:
         during the call only. ``"library"``: while a `Library` or function of that file is alive.
         ``"process"``: for ever. The name or position of an argument: while the object passed for it
-        is alive. Meanwhile, equal functions share one C function. If a kept function returns a
-        function, that function is kept equally long. If no call from Python is in progress, an
+        is alive. Equal functions that C keeps share one C function. If a kept function returns a
+        function, C keeps that function equally long. If no call from Python is in progress, an
         exception of a kept function goes to `sys.unraisablehook`.
     types : Library or its types, optional
         Declares the structs, unions, enums and typedefs that `signature` names in C. Without

@@ -112,8 +112,9 @@ def function(obj: NumbaObject) -> Function | None:
 def _check_cfunc(signature: Signature) -> None:
     """Raise SignatureError for types that a cfunc passes differently from C.
 
-    A cfunc passes a complex number as two numbers, and a record as a pointer. Only on x86-64 System
-    V does C also pass a ``double _Complex`` as two numbers, unless just one register is left.
+    A cfunc passes a complex number as two numbers, and a record as a pointer. On x86-64 System V, C
+    also passes a ``double _Complex`` as two numbers unless only one register is left. All other
+    complex numbers are rejected.
     """
     from ..._plan import steps
     from ..._plan.sysv import SYSV_X86_64
