@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 BOUND = 64 << 20  # default maximum total size of a directory's files, in bytes
 _IN_MEMORY = 1024  # maximum number of files kept in memory
-_LARGE = 1 << 16  # bytes; larger files are not kept in memory, so 64 MB at most are
+_LARGE = 1 << 16  # maximum bytes of a file kept in memory; all together have at most 64 MB
 _RECENT = 3600.0  # seconds; a file's time of use is updated at most this often
 _ABANDONED = 3600.0  # seconds after which a partial file counts as abandoned
 
@@ -56,8 +56,8 @@ _READING: int = (
 def directory() -> str | None:
     """Return the absolute path of the cache directory, which need not exist.
 
-    The module's docstring states the rule. Return None if the cache stays in memory. It also does
-    so if the path is relative and the current directory was deleted.
+    The module's docstring states the rule. Return None if the cache stays in memory, or if the path
+    is relative and the current directory was deleted.
     """
     chosen = os.environ.get("NATIVECALL_CACHE_DIR")
     if chosen is not None:

@@ -369,7 +369,7 @@ def _converted(
     problem = f"{who} must be a function {wanted!r}{given}"
     if exactly:
         raise TypeError(problem)
-    from .passing import convert  # imported late: takes as long as importing this module
+    from .passing import convert  # late: takes as long as importing this module
 
     made = convert(value, _callee(ctype))
     if isinstance(made, str):

@@ -4,8 +4,8 @@
     to_ffi(CType or Signature) -> cffi type
     ffi_type(node) -> cffi type
 
-cffi types are first converted to nodes, as declarations are. So C types are created by only one
-conversion, from nodes.
+Both cffi types and declarations are first converted to nodes. So only one conversion, from nodes,
+creates C types.
 
 Types are cached in bounded caches and rebuilt after eviction. If a struct is built twice, cffi has
 two types for it. nativecall accepts either type wherever the other is expected.
@@ -80,8 +80,8 @@ def is_whole(ctype: FFIType) -> bool:
 def is_same_name(one: str, other: str, owner: Owner | None = None) -> bool:
     """Return whether two names denote the same struct or union.
 
-    Types from headers are named by their tag. A cffi FFI may use a typedef instead, for which
-    `owner` may know the tag.
+    Types from headers are named by their tag. A cffi FFI may use the name of a typedef instead;
+    `owner` may know the tag for that name.
     """
     if one == other or one.rpartition(" ")[2] == other.rpartition(" ")[2]:
         return True
@@ -129,7 +129,7 @@ def scalar_of(ctype: FFIType) -> Scalar:
 
 
 def of_c(name: str) -> Scalar:
-    """Return the platform's integer type with a C name; a header may define that name otherwise."""
+    """Return the platform's integer type for a C name, even if a header redefines the name."""
     return scalar_of(_cffi_backend.new_primitive_type(name))
 
 
@@ -296,7 +296,7 @@ def primitive(name: str, scalar: Scalar) -> FFIType | None:
 
 
 def pointer_from(ctype: CType, address: int, *, owner: object = None) -> FFIData:
-    """Return `address` as a cffi pointer of a pointer type.
+    """Return a cffi pointer of the pointer type `ctype` to `address`.
 
     The pointer keeps `owner` alive, but does not own the memory.
     """
@@ -334,7 +334,10 @@ def ffi_type(node: Node) -> FFIType:
 
 
 def _type(node: Node, pending: list[Record]) -> FFIType:
-    """Return a type whose by-value parts are complete; add other structs it uses to `pending`."""
+    """Return the cffi type of a node; the structs that it contains by value must be complete.
+
+    Append other structs that it uses to `pending`.
+    """
     node = node.main or node
     if isinstance(node, Enumeration):
         return _enum(node)

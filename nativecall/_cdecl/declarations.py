@@ -1,8 +1,8 @@
 """Store C declarations as a table of plain data that can be cached, and build objects from it.
 
-The table stores a type as its text, with the names of fields. `Declarations` builds signatures and
-types from a table on first use. Tables are cached on disk (header.py). Reading a cached table needs
-no parser, and no code that creates tables (tables.py).
+The table stores each type as text that includes the names of fields. `Declarations` builds
+signatures and types from a table on first use. Tables are cached on disk (header.py). To read a
+cached table, the parser and the code that creates tables (tables.py) are not imported.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Lazy(Mapping[str, "Made"]):
 
 
 _PATHS = (str, os.PathLike)
-_OF_MACROS = "a macro "  # prefix of the reasons for macros
+_OF_MACROS = "a macro "  # prefix of the reasons why macros are skipped
 _OFFERED = ("functions", "variables", "constants", "pointers", "skipped")
 _COUNTED = (
     *("constants", "enums", "functions", "inlines", "layouts", "opaque", "pointers"),
@@ -94,8 +94,8 @@ class Declarations:
     rows : dict of str to tuple
         The functions as plain data (grammar.py).
     plain : dict of str to tuple
-        `rows`, or an empty dict if a function has a body, a position in a header, or a symbol with
-        another name.
+        The same as `rows` if no declaration has a body, a position in a header, or a symbol with
+        another name; otherwise, an empty dict.
     variables : mapping of str to CType
     readonly : frozenset of str
         The variables that are `const`.
@@ -106,7 +106,7 @@ class Declarations:
     skipped : dict of str to str
         Why a name of a header is not available.
     symbols : dict of str to str
-        The symbols of functions and variables whose C name differs.
+        The symbols of functions and variables, by C name, if the symbol differs from the C name.
     pointers : dict of str to (str, int)
         Constants that are pointers: their types and addresses.
     inlines : frozenset of str
@@ -133,7 +133,7 @@ class Declarations:
     wanted : Wanted or None
         The headers, as in preprocessor.py.
     text : str or None
-        The text that was read.
+        The declarations that were read as text; None for headers.
     key : bytes or None
         The hash of all data of the headers, even if the declarations are limited to some names.
     stamps : mapping of str to tuple

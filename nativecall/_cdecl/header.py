@@ -1,10 +1,11 @@
 """Read declarations from a library's headers, and cache the result on disk.
 
-`read` checks the cache first. An entry is for one compiler, its options and environment. It is
-valid until an included file changes, or a directory where a new file could shadow an include
-(searched.py). Without a valid entry, `read` runs the preprocessor and the parser. Declarations that
-cannot be used are skipped; the table's `skipped` gives the reasons. If a file may have changed
-during the read, nothing is cached. `read` also accepts declarations as text, without a compiler.
+`read` checks the cache first. An entry is for one compiler, its options and environment. It becomes
+invalid if an included file changes, or if a directory changes where a new file could shadow an
+include (searched.py). Without a valid entry, `read` runs the preprocessor and the parser.
+Declarations that cannot be used are skipped; the table's `skipped` gives the reasons. If a file may
+have changed during the read, nothing is cached. `read` also accepts declarations as text, without a
+compiler.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def _shared(table: Table) -> dict[str, Foreign]:
 
 
 def _key(wanted: Wanted, command: Sequence[str] | None, strict: bool) -> bytes:
-    """Return a table's cache key; without `command`, that of the last table from any compiler."""
+    """Return a table's cache key; without `command`, the key of the latest from any compiler."""
     whose = None if command is None else identity(command)
     told = repr(("headers", edition(), whose, wanted, strict, _place(wanted, command)))
     return _cache.hashed(told.encode(errors="backslashreplace")).digest()
@@ -151,7 +152,7 @@ def _kept(key: bytes) -> tuple[dict[str, Stamp], bytes, Table] | None:
 
 
 def stamp(path: str) -> Stamp:
-    """Return a stamp that changes with the file. Programs can set mtime back, but not ctime."""
+    """Return a stamp that changes with the file. It has ctime, which programs cannot set back."""
     try:
         status = os.stat(path)
     except OSError:
@@ -160,7 +161,7 @@ def stamp(path: str) -> Stamp:
 
 
 def _changed_since(began: int, stamps: dict[str, Stamp]) -> bool:
-    """Return whether a file may have changed since `began`, so that its stamp may be too new."""
+    """Return whether a file may have changed since `began`, so that stamp and text may disagree."""
     latest = began - _TICK
     return any([one is None or max(one[1:3]) >= latest for one in stamps.values()])
 
@@ -186,8 +187,8 @@ def _read(
 def doc(file: str, line: int) -> str | None:
     """Return the comment that describes the declaration at a line of a header, if any.
 
-    The first choice is a comment directly before the declaration. If this is a Doxygen comment,
-    empty lines may follow it. The second choice is a Doxygen comment directly after the
+    The first choice is a comment directly before the declaration. After a Doxygen comment, empty
+    lines may precede the declaration. The second choice is a Doxygen comment directly after the
     declaration, such as ``/**< ... */``.
 
     Other comments describe something else: the license, a section, the previous declaration.

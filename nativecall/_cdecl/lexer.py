@@ -56,7 +56,8 @@ TOKEN = (
     r"(?:[^\W\d]|\$)[\w$]*|\.?[0-9](?:[eEpP][-+]|[\w.'])*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
     r"|\.\.\.|<<|>>|->|<=|>=|==|!=|&&|\|\||##|\S"
 )
-# Text that C's translation phases 2 and 3 remove or replace. Literals match too, to be kept.
+# Text that C's translation phases 2 and 3 remove or replace. Literals match, too, so that their
+# contents are kept.
 SPLICE = r"\\[ \t\f\v]*\r?(?:\n|\Z)"
 _LEXICAL = (
     r'"(?:\\.|[^"\\\n])*"'
@@ -141,7 +142,7 @@ def macro(text: str, file: int, line: int) -> tuple[str, Macro] | None:
 def with_pragmas(tokens: list[str]) -> Iterator[tuple[int, str]]:
     """Yield tokens with their indices, without ``_Pragma``.
 
-    ``_Pragma("pack(...)")`` becomes the token ``#pragma pack(...)``; any other is dropped.
+    ``_Pragma("pack(...)")`` becomes the token ``#pragma pack(...)``; other pragmas are dropped.
     """
     at = 0
     while at < len(tokens):

@@ -281,7 +281,7 @@ def agree(one: Foreign, other: Foreign) -> bool:
 class Record(Node):
     """A struct or union; `fields` is None until its body has been read.
 
-    If the type comes from other declarations, the first use of `fields` calls `read` for them.
+    If the type comes from other declarations, the first use of `fields` calls `read` to get them.
     """
 
     def __init__(
@@ -383,9 +383,10 @@ def called(node: Node, name: str) -> Node:
 def texts(function: FunctionOf) -> tuple[str, ...]:
     """Return the character types that the arguments and, last, the result point to.
 
-    The tuple is empty if there is no text. A function argument's item lists the types of its own
-    arguments and result in parentheses, such as ``"(char,,)"``. In this list, ``const`` marks a
-    pointer to a const array. A pointer to pointers to text is written ``"*char"``.
+    The tuple is empty if there is no text. For an argument that is a function pointer, the item is
+    a list in parentheses, such as ``"(char,,)"``, for that function's arguments and result. In this
+    list, ``const`` marks a pointer to a const array. The item for a pointer to pointers to text is
+    ``"*char"``.
     """
     found = [*map(_text, function.args), characters(function.result)]
     return tuple(found) if any(found) else ()
@@ -640,7 +641,7 @@ def _parts(node: Foreign) -> Sequence[Node]:
 
 
 def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:
-    """Yield `unsigned char` bit-fields that replace an unnamed one; they need no alignment."""
+    """Yield `unsigned char` bit-fields, which need no alignment, in place of an unnamed one."""
     while width:
         bits = min(width, 8 - first % 8)
         yield None, SCALARS["B"], bits

@@ -4,7 +4,7 @@ The parser accepts the C of real headers: GNU attributes and keywords, `__asm__`
 functions, ``#pragma pack``, C11 and C23 keywords. It skips function bodies.
 
 In headers, the parser skips declarations that it cannot parse, and those that depend on them. It
-records the reasons. With `strict`, for declarations that users write, it stops at the first error.
+records the reasons. In declarations that users write (`strict`), it stops at the first error.
 
 The file is ordered bottom-up: errors, numbers, declaration words and attributes, then `Parser`.
 Numbers have the types, widths and signs that gcc uses. `Parser` reads constant expressions,
@@ -298,7 +298,7 @@ _PACK = re.compile(
     r"(?:(\d\w*)|(push|pop)(?:\s*,\s*([^\W\d]\w*))?(?:\s*,\s*(\d\w*))?)?\s*\)"
 )
 _GREATEST_ALIGNMENT = 1 << 28  # limit of compilers
-_MAX_ALIGNMENT = 16  # what 'aligned' without a number requests
+_MAX_ALIGNMENT = 16  # the alignment for 'aligned' without a number
 
 _ATTRIBUTES = ("__attribute__", "__attribute", "__declspec")
 # The words that can begin a declaration, with their kinds and meanings.
@@ -474,10 +474,11 @@ class Parser:
         self._unnamed = 0
         self._in_parameters = False
         self._dimensions = 0  # of the array being read
-        self._ignored = False  # whether an operand is not evaluated: it may divide by zero
+        self._ignored = False  # in an operand that C does not evaluate; it may divide by zero
         #: The index of the name in the last declarator; -1 if the declarator has no name.
         self.named: int = -1
-        #: The most complete declaration of each name; its kind is "" if another contradicts it.
+        #: The most complete declaration of each name. Its kind is "" if another declaration
+        #: contradicts it.
         self._declared: dict[str, tuple[str, Node, bool]] = {}
         self._fresh: list[str] = []  # names to withdraw if the current declaration fails
 
@@ -704,7 +705,8 @@ class Parser:
             if word is None:
                 if node is None and not basic and token in self.typedefs:
                     node, const = self.typedefs[token]
-                    if node.main is not None and node.size is None:  # body after the typedef
+                    # The body of a struct may come after the typedef.
+                    if node.main is not None and node.size is None:
                         node = node.main.realigned(node.alignment, node.typedef)
                     said.const = said.const or const
                     self.at += 1
@@ -759,7 +761,7 @@ class Parser:
         token = self.tokens[self.at]
         if token.isidentifier() and token not in KEYWORDS:
             hint = "declare it with typedef first"
-            if self.strict:  # in headers, such errors are many, and most are unused
+            if self.strict:  # headers have many such errors, and most are never shown
                 from difflib import get_close_matches
 
                 known = sorted({*BASIC, *self.typedefs})
@@ -1003,7 +1005,8 @@ class Parser:
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
-        unknown = missing = ""  # the previous enumerator, if without a value; the first reason
+        # `unknown`: the previous enumerator if its value is not known; `missing`: the first reason.
+        unknown = missing = ""
         first = self.at
         while self.at == first or not self.accept("}"):
             name, begun = self.tokens[self.at], self.at
@@ -1065,7 +1068,7 @@ class Parser:
     # -- declarators ------------------------------------------------------------------------------
 
     def declarator(self, node: Node, const: bool) -> tuple[str | None, Node, bool]:
-        """Parse a declarator; return its name or None, its type, and whether that is `const`."""
+        """Parse a declarator; return its name (or None), type, and whether the type is `const`."""
         tokens = self.tokens
         said = DeclSpecifiers()
         while True:
@@ -1235,7 +1238,7 @@ class Parser:
     def no_function(self) -> Unknown:
         """Return the error for a last declarator that is not a function.
 
-        The parser mistakes an undeclared type in parentheses for the declarator's name.
+        The last "name" may be an undeclared type in parentheses. Then report the unknown type.
         """
         if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
             self.at = self.named
@@ -1488,8 +1491,8 @@ def condition(tokens: list[str]) -> bool:
 
 # -- predefined names of texts ---------------------------------------------------------------------
 
-# Predefined names besides those of <stdint.h> and <stddef.h>. A function with a `va_list` can be
-# passed to C, but not called from Python.
+# Predefined names besides those of <stdint.h> and <stddef.h>. They include `va_list`: a function
+# that takes one can be passed to C, although it cannot be called from Python.
 _MEANT = {
     "bool": "_Bool",
     "FILE": "struct _IO_FILE",
@@ -1514,7 +1517,7 @@ _KNOWN = (
 
 @functools.cache
 def common_types() -> dict[str, tuple[Node, bool]]:
-    """Return the predefined types of declarations given as text, as the typedefs of a parser."""
+    """Return the predefined types of declarations in a text, in the form of `Parser.typedefs`."""
     import _cffi_backend
 
     meant = {**_MEANT}
