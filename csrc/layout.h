@@ -6,13 +6,14 @@
  * argument names, policies, hidden arguments), shared by all callables. Hidden arguments are added
  * by the error convention; Python code does not pass them.
  *
- * A native callable is *single*: one entry, made of a call interface and a C function pointer; or
- * *overloaded*: a tuple of singles (`parts`), chosen by argument types. There may be millions of
- * singles, so a single contains its tables, and rarely used fields are separate (`more`).
+ * A native callable is *single* or *overloaded*. A single has one entry, made of a call interface
+ * and a C function pointer. An overloaded callable has a tuple of singles (`parts`), and each call
+ * chooses one by the argument types. There may be millions of singles, so a single contains its
+ * tables, and rarely used fields are separate (`more`).
  *
  * Code that makes calls reads the function pointer from the callable, so no function needs code of
  * its own. Common shapes of signatures have trampolines, which are compiled into the core. All
- * other shapes use a call plan, which is made when a call interface is first called (call/).
+ * other shapes use a call plan, which is created at the first call of a call interface (call/).
  *
  * The operations are in callable/callable.c, a layer above the conversions of values.
  *
@@ -38,12 +39,12 @@ typedef struct {
     Py_ssize_t size; /* bytes of an element */
     int flags;       /* PyBUF_* to export with; 0 if that depends on the value */
     size_t mask;     /* the alignment of an element minus 1: bits that must be 0 in an address */
-    char format;     /* the usual format of the elements, one letter; 0 if there is none, or if
-                        a matching format is not enough */
+    char format;     /* the usual one-letter format of the elements; 0 if there is none, or if a
+                        buffer with this format still needs other checks */
 } NcExport;
 
 typedef struct {
-    NcExport export; /* how buffers are exported for it */
+    NcExport export; /* how buffers are exported for the argument */
     size_t size;     /* bytes of a struct, or of a pointer's target (0: unknown); for a view, the
                         alignment of its elements */
     size_t count;    /* items of the array that a pointer points to; dimensions of a view; else 0 */
@@ -51,12 +52,12 @@ typedef struct {
     char pointee;    /* the letter of a buffer's elements; 0 if Python code checks them */
     unsigned char readonly; /* 1 if the callee promises not to write */
     char text;              /* the character type of a text (values/text.h); 0 if it is none */
-    PyObject *passed;       /* the CallbackSpec for Python functions that are passed, or None; NULL
-                               until the first use */
+    PyObject *passed;       /* the CallbackSpec for Python functions passed as the argument; None
+                               if none can be passed; NULL until the first use */
     PyObject *names;        /* names of the last function passed (callable/pycallback.h), or NULL */
     const char *function;   /* interned signature of functions to pass; else NULL */
-    PyObject *callee; /* the Signature of functions to pass, later its call interface; NULL until
-                         the first use */
+    PyObject *callee; /* the Signature of functions to pass, and later the call interface of that
+                         Signature; NULL until the first use */
 } NcArgument;
 
 /* Where a call stores an out-parameter: a small value in its frame, items in a block, a NumPy
@@ -96,8 +97,10 @@ typedef struct NcCallInterface {
     size_t word_count;     /* 1, 3, 5 … */
     Py_ssize_t nargs;      /* fixed arguments, except those of the error convention */
     int variadic;          /* additional arguments may follow the fixed ones */
-    int has_objects;       /* it has Python objects, by value, in a struct or behind a pointer */
-    NcArgument *arguments; /* of each argument; then of the result: only letter and layout */
+    int has_objects;       /* the signature has Python objects: by value, in a struct, or behind a
+                              pointer */
+    NcArgument *arguments; /* one for each argument, then one for the result with only its letter
+                              and layout */
     PyObject **layouts; /* as many as `arguments`, in the same block: the Layout of a struct, or the
                            CType behind a pointer to one; NULL until the first use */
     PyObject *types;    /* tuple: the ctype of each argument, then of the result */
@@ -114,21 +117,21 @@ typedef struct NcCallInterface {
     Py_ssize_t out_count;
     int fortran; /* 1: numbers are passed by reference; 2: hidden lengths of texts also
                     follow the arguments */
-    int export;  /* PyBUF_* to export arrays in that memory layout, for reading */
+    int export;  /* PyBUF_* flags that request the memory layout `order`, without PyBUF_WRITABLE */
     const NcTrampoline *trampoline; /* for the shape, or NULL */
     const char *shape;              /* the trampoline's shape, or NULL */
     const struct NcPlan *plan; /* atomic: the call plan (call/plan.h); NULL before the first call */
     PyObject *planned;         /* bytes: owns the plan; or NULL */
-    PyObject *ways; /* dict: for a variadic function, the call interfaces with additional arguments,
-                       by their types; or NULL */
+    PyObject *ways; /* dict: for a variadic function, the types of the additional arguments -> the
+                       call interface with these arguments; or NULL */
     PyObject *pointer_type; /* the cffi type of a pointer result; NULL until the first use */
-    PyObject *forms[NC_FOREIGN_KINDS]; /* how foreign callables are made; NULL until the first
-                                          use */
+    PyObject *forms[NC_FOREIGN_KINDS]; /* per kind, the recipe for foreign callables
+                                          (callable/foreign.c); NULL until the first use */
     struct NcCallInterface *bare;      /* this interface without `check`; NULL without a check */
     PyObject *check;                   /* called with the results of calls; or NULL */
-    PyObject *owns;    /* (name, function or None, name, function or None): the destructor of
-                          returned pointers, then that for calls that raise; or NULL
-                          (values/destructor.h) */
+    PyObject *owns;    /* two destructors of returned pointers (values/destructor.h), each (name,
+                          function or None), in one tuple: the first is used after a successful
+                          call, the second if the call raises; or NULL */
     PyObject *ends;    /* str: the function's name if it frees or closes an argument; or NULL */
     Py_ssize_t ended;  /* the index of that argument */
     PyObject *checked; /* dict: the call interface of a thunk -> the same with `check`
@@ -142,25 +145,26 @@ typedef struct NcDispatcher NcDispatcher;
  * nc_callable_more allocates this struct for one callable. */
 typedef struct {
     NcNativeTable native;     /* both tables, after they have moved out of the callable */
-    PyObject *wrapper;        /* Python function that makes the calls; or NULL */
+    PyObject *wrapper;        /* Python function that implements calls from Python; or NULL */
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher; /* for the parts; NULL before the first call */
     PyObject *signatures;     /* of the parts, a tuple of str; NULL until the first use */
     PyObject *only;           /* the callable restricted to a single's entry; NULL until the first
                                  use */
-    PyObject *owners;         /* list of everything that any entry ever pointed into, if several */
-    PyObject *specializer;    /* makes missing entries (specialize.py), or NULL */
-    PyObject *name;           /* of a callable that had a view */
+    PyObject *owners;         /* list of the owners of all present and past entries, if there are
+                                 several; else NULL */
+    PyObject *specializer;    /* compiles missing entries (specialize.py), or NULL */
+    PyObject *name;           /* after the first view: as `unviewed.name` before it */
     PyObject *doc;            /* str, or NULL */
     PyObject *view;           /* weak reference to the living built-in view, or NULL */
     struct {
         PyObject *object; /* NULL until the first use */
-        PyObject *entry;  /* the callable that it holds */
+        PyObject *entry;  /* the one-entry callable that `object` keeps alive */
     } foreign[NC_FOREIGN_KINDS];
-    const struct NcClass *self_class; /* for a method: the class of its first argument, which the
-                                         callable owns; else NULL */
-    int takes_fields; /* C gets the address of the class's own fields; otherwise that of the
-                         object */
+    const struct NcClass *self_class; /* for a method: the class of its first argument, kept alive
+                                         by the callable; else NULL */
+    int takes_fields; /* for a method: whether C gets the address of the class's own fields, not
+                         of the object */
     size_t changes;   /* how often `foreign` was emptied */
     int is_entry;     /* f[signature] returned it, so it must not change */
 } NcMore;
@@ -173,16 +177,17 @@ typedef struct {
     PyNativeCallableTable single;       /* the first entry; trampolines call its pointer */
     const char *end;                    /* with the next field, the zero entry that ends `single` */
     union {
-        PyMethodDef view; /* of built-in views, which are recognized by its address; zero before
-                             the first view. Making it moves the tables out of the callable */
+        PyMethodDef view; /* of the built-in view, which is recognized by the address of this field.
+                             Zero before the first view, so that `single` ends with a zero entry;
+                             the first view therefore moves the tables to `more` */
         struct {
             uintptr_t zero[3];
-            PyObject *name; /* before the first view: str; NULL: the symbol's (values/names.h) */
+            PyObject *name; /* before the first view: str; NULL: use the symbol (values/names.h) */
         } unviewed;
     } as;
-    uint64_t words[3];    /* `single`, packed; or the address of the packed block, 0, 1 */
-    NcCallInterface *cif; /* of the first entry, also with `parts`; NULL while empty */
-    PyObject *owner;      /* what the only entry points into; NULL for none or several */
+    uint64_t words[3];    /* `single`, packed; or, if it is longer, the address of a block, 0, 1 */
+    NcCallInterface *cif; /* of the first entry, even if overloaded; NULL without entries */
+    PyObject *owner;      /* keeps the C function of the only entry alive; or NULL */
     NcMore *more;         /* never NULL */
     PyObject *weakrefs;   /* weak references to this object */
 } NcCallable;
@@ -197,18 +202,18 @@ _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[
 
 extern NcMore nc_no_more;
 
-/* Whether a callable has exactly one entry, and is not overloaded. */
+/* Return whether a callable has exactly one entry, and is not overloaded. */
 static inline int nc_has_one(const NcCallable *self)
 {
     return self->cif != NULL && self->more->parts == NULL;
 }
 
-/* The callable's own NcMore, for writing. NULL with an exception. */
+/* Return the callable's own NcMore, for writing, or NULL with an exception. */
 NcMore *nc_callable_more(NcCallable *self);
 
-/* Stores an object that Python code made on demand, unless another thread stored one meanwhile.
- * Callers hold borrowed references, so a stored object is never replaced. Steals the reference to
- * `made`. */
+/* Store an object that Python code created on demand, unless another thread stored one meanwhile. A
+ * stored object is never replaced, because other code may hold a borrowed reference to it. Steals
+ * the reference to `made`. */
 static inline void nc_keep_first(PyObject **place, PyObject *made)
 {
     if (*place == NULL) {

@@ -25,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* set_callable_class(type): sets the class NativeCallable. May be called only once. */
+/* set_callable_class(type): sets the class of new callables, NativeCallable. May be called only
+ * once. */
 static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
     PyTypeObject *base = (PyTypeObject *)(void *)&NcCallable_Type;
@@ -149,8 +150,8 @@ static int add_new(PyObject *module, const char *name, PyObject *made)
     return status;
 }
 
-/* Returns a dict by name of the entry flags that the package uses, and of the mask of the error
- * convention. */
+/* Returns a new dict {name: value} with the entry flags that the package uses and the mask of the
+ * error conventions. */
 static PyObject *flags_of_entries(void)
 {
     return Py_BuildValue("{sIsIsIsIsI}", "needs_gil", (unsigned)NC_FLAG_NEEDS_GIL, "takes_gil",

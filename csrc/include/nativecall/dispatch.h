@@ -16,25 +16,26 @@
  *                 warns where a promotion may lose precision.
  *   3. boxed      Python calls obj with the arguments converted to Python objects
  *
- * NC_DISPATCH(evaluate, double, (double, int)); omits the second way. Write types as the words of
- * values.h. Up to 8 arguments are possible. Write (nothing) for no arguments. If the result type is
+ * NC_DISPATCH(evaluate, double, (double, int)); omits step 2. Write types as the words of values.h.
+ * Up to 8 arguments are possible. Write (nothing) for no arguments. If the result type is
  * `nothing`, pass NULL as the result pointer. A signature is interned when the first object with
  * entries is called.
  *
  * evaluate() needs the GIL. It returns 0, or -1 with an exception. If an entry reports failures or
  * needs the GIL released, evaluate() makes the boxed call instead, because Python calls handle
- * both. The boxed call omits an argument of type `failure` and leaves its target unchanged. After
- * calls of other entries, evaluate() does not check for an exception, which keeps them fast. If
- * such a function runs Python code that raises, evaluate() returns 0 with the exception set. So
- * call PyErr_Occurred() once after all calls. (nc_call() of dynamiccall.h checks by itself.)
+ * both. The boxed call omits an argument of type `failure` and leaves its target unchanged.
+ * evaluate() does not check for an exception after it calls any other entry, so that these calls
+ * stay fast. If such a function runs Python code that raises, evaluate() returns 0 with the
+ * exception set. So call PyErr_Occurred() once after all calls. (nc_call() of dynamiccall.h checks
+ * by itself.)
  *
  * evaluate_nogil() is for threads that do not hold the GIL. It never calls an entry that needs the
  * GIL or reports failures. It returns NC_OK. If obj has no suitable entry, it calls nothing and
  * returns NC_E_GIL. It never sets an exception. It finds no entries until PyCustomSlots_Import(),
  * or a call with the GIL, has found the runtime.
  *
- * If an object's type has __nativecall_api__, evaluate() queries the object on each call;
- * evaluate_nogil() never does. To query once, use callback.h or dynamiccall.h.
+ * If an object's type has __nativecall_api__, evaluate() calls its find() each time;
+ * evaluate_nogil() never does. To call find() only once, use callback.h or dynamiccall.h.
  * Source: CEP 1000, "Native dispatch descriptor". */
 #ifndef NATIVECALL_DISPATCH_H
 #define NATIVECALL_DISPATCH_H

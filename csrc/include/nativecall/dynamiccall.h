@@ -61,7 +61,7 @@ enum { NC_WAY_EXACT, NC_WAY_PROMOTED, NC_WAY_BOXED };
 typedef struct {
     int cost;                                      /* total widening; 0: exact */
     NcRegisterCall how;                            /* how to call the entry's function */
-    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* the entry's types; texts may dangle */
+    NcCallType targets[NC_CALL_MAX_ARGUMENTS + 1]; /* the entry's types; `text` may dangle */
 } NcCallChoice;
 
 /* A prepared call. */
@@ -82,7 +82,7 @@ typedef struct {
     /* Private to this header. */
     NcCallChoice choice;
     NcCallChoice nogil_choice;
-    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, result first; texts dangle */
+    NcCallType types[NC_CALL_MAX_ARGUMENTS + 1]; /* the caller's, result first; `text` dangles */
 } NcCall;
 
 /* A value of any NcCallType. */

@@ -245,9 +245,9 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
  * set etp_custom_slots (NC_STATIC_SLOTS) to an array of slot_table_size rows: the type's own rows
  * first, the rest zero. A type without rows passes 0 and NULL. Afterwards the array holds the
  * merged rows (see the inheritance rules above) and the type is published. On failure, return -1
- * with an exception and no table. The exception is ImportError (no metaclass), ValueError (invalid
- * rows), TypeError (a heap type of another metaclass), or any error of PyType_Ready.
- * docs/abi/provide.md lists these errors. */
+ * with an exception; the type then has no table. The exception is ImportError (no metaclass),
+ * ValueError (invalid rows), TypeError (a heap type of another metaclass), or any error of
+ * PyType_Ready. docs/abi/provide.md lists these errors. */
 NC_STATIC int PyExtensibleType_Ready(PyHeapExtensibleTypeObject *type, Py_ssize_t slot_table_size)
 {
     if (PyExtensibleType_Import() == NULL) {
@@ -289,10 +289,10 @@ NC_STATIC int PyExtensibleType_AllocateID(uintptr_t *out)
 }
 
 /* Give an object its own slot table. The object stores the table at the offset in its type's slot
- * PYCUSTOMSLOT_OBJECTSLOTS_ID. Only the module that owns the type calls this, once per object. That
- * module frees the table in tp_dealloc (nc_slottable_free, which accepts NULL). The rows are
- * copied. Readers without the GIL see all rows or none. GIL required. Return 0, or -1 with an
- * exception and the object unchanged: TypeError if the type has no such slot; ValueError for
+ * PYCUSTOMSLOT_OBJECTSLOTS_ID. Only the module that owns the type calls this function, once per
+ * object. That module frees the table in tp_dealloc (nc_slottable_free, which accepts NULL). The
+ * rows are copied. Readers without the GIL see all rows or none. GIL required. Return 0, or -1 with
+ * an exception and the object unchanged: TypeError if the type has no such slot; ValueError for
  * invalid or duplicate keys, and for keys whose data is an offset into the object (these belong to
  * the type); RuntimeError if the object already has its own slots; MemoryError. */
 NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot *rows,

@@ -32,12 +32,12 @@
  * and caches the interface for later calls. As with every entry, you may call the function while
  * the object is alive.
  *
- * Inheritance. A subclass inherits the attribute unless it overrides `__call__`. Otherwise native
- * code would call the function of the base class, but Python would call the override.
- * `__nativecall_api__ = None` removes it.
+ * Inheritance. A subclass that overrides `__call__` does not inherit the attribute: native code
+ * would call the function of the base class, but Python would call the override. Set
+ * `__nativecall_api__ = None` to remove the attribute in a subclass.
  *
- * Errors. Any other value of the attribute raises TypeError, because it is a bug in the provider.
- * Without the error, the user would only notice slow calls. */
+ * Errors. A value of the attribute that is not None or a valid capsule raises TypeError, because it
+ * is a bug in the provider. Without the error, the user would only notice slow calls. */
 #ifndef NATIVECALL_NATIVEAPI_H
 #define NATIVECALL_NATIVEAPI_H
 

@@ -61,7 +61,7 @@ typedef struct {
     uint32_t abi_version, count; /* rows; row `count` is zero */
     uint64_t multiplier;         /* odd */
     const uint16_t *cells;       /* displacements; row numbers precede them, from index -F */
-    uint64_t f_high;             /* -F, a power of two */
+    uint64_t f_high;             /* -F; F is a power of two */
     uint32_t g_shift, f_shift;   /* extract two indices from key * multiplier */
     uint64_t size;               /* bytes, rows and cells included */
     uint16_t expected[256];      /* row to try first, indexed by key * NC_EXPECTED */
@@ -132,7 +132,7 @@ static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in v
     size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
     return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
 }
-/* Return the table at a slot of the object (or of its viewed callable), or an empty table. */
+/* Return the table at a slot of the object (of the callable, for a view), or an empty table. */
 static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
 {
     PyObject *obj = nc_abi_behind(given);

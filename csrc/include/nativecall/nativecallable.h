@@ -37,7 +37,7 @@ NC_STATIC_INLINE PyObject *nc_native_viewed(PyObject *obj)
     return self != obj ? self : NULL;
 }
 
-/* Return the call table of obj, or of its callable if obj is a view. Return NULL otherwise. Tries
+/* Return the call table of obj, or of its callable if obj is a view; NULL if there is none. Tries
  * the offset in the type, then the slot. */
 NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
 {
@@ -45,7 +45,8 @@ NC_STATIC_INLINE const PyNativeCallableTable *nc_native_table(PyObject *obj)
     return table != &nc_abi_nothing ? (const PyNativeCallableTable *)table : NULL;
 }
 
-/* Return whether the metatype of obj is the metaclass itself, not a class derived from it. */
+/* Return whether the metaclass of obj's type is `extensibletype` itself, not a class derived from
+ * it. */
 NC_HOT_INLINE int nc_native_is_exact(PyObject *obj)
 {
     return Py_TYPE((PyObject *)Py_TYPE(obj)) == nc_metatype;
@@ -213,8 +214,8 @@ NC_STATIC const PyNativeCallableEntry *nc_native_next(PyObject *obj,
 
 /* ---- by packed signature --------------------------------------------------------------------- */
 
-/* Return the packed table (packed.h) of obj, or of its callable if obj is a view. Return NULL
- * otherwise. */
+/* Return the packed table (packed.h) of obj, or of its callable if obj is a view; NULL if there is
+ * none. */
 NC_STATIC_INLINE const uint64_t *nc_native_packed_table(PyObject *obj)
 {
     const void *table = nc_abi_table(obj, PYCUSTOMSLOT_PACKEDCALLABLE_ID);
@@ -264,8 +265,8 @@ NC_NOINLINE void *nc_native_packed_else(PyObject *obj, uint64_t word, uintptr_t 
     return nc_native_function_packed(obj, &word, 1, refuse);
 }
 
-/* Return the function of a one-word signature, e.g. NATIVECALL_SIG("d:dd"). A constant word becomes
- * an immediate operand. */
+/* Return the function of a one-word signature, e.g. NATIVECALL_SIG("d:dd"), or NULL. A constant
+ * word becomes an immediate operand. */
 NC_HOT_INLINE void *nc_native_function_word(PyObject *obj, uint64_t word, uintptr_t refuse)
 {
     const uint64_t mask = NC_PACKED_REFUSE(refuse);

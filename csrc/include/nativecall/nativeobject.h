@@ -1,5 +1,5 @@
-/* nativecall/nativeobject.h: objects shared by native code and Python. Threads without the GIL
- * create them, count references, access fields, call methods and destroy them. Python sees the same
+/* nativecall/nativeobject.h: objects shared by native code and Python. Threads without the GIL can
+ * create and destroy them, count references, access fields and call methods. Python sees the same
  * objects as instances of ordinary classes.
  *
  *     static NcField fields[] = {{"x", "d", offsetof(Point, x), NULL}, ...};
@@ -47,7 +47,7 @@
  *
  * Why each access is safe.
  *  1. Code that accesses an object holds a native reference, or a Python reference and the GIL. In
- *     the second case the native reference of ALIVE exists: it is taken before the first Python
+ *     the second case, Python owns a native reference: the cast takes it before the first Python
  *     reference is handed out, and only tp_dealloc drops it, when no Python reference is left. So
  *     the native count is positive during every access.
  *  2. Only the holder of a reference increments the count, so a count of 0 is final: exactly one
@@ -56,38 +56,38 @@
  *     (with acquire) holds the only reference: no other thread can change the count, so it may skip
  *     the decrement.
  *  3. Code that holds a reference accesses the state only with the GIL. The thread that destroys
- *     the object makes the last access; by 2, it comes after all others. So the state need not be
- *     atomic, and the GIL orders casts from several threads.
+ *     the object makes the last access; by point 2, all other accesses come before it. So the state
+ *     need not be atomic, and the GIL orders casts from several threads.
  *  4. ob_refcnt is valid only while ALIVE, and accessed only with the GIL. The first cast calls
  *     PyObject_Init, so the earlier value does not matter: 0 -> 1 -> 0 -> 1.
  *  5. In its teardown tp_dealloc runs Python code: __del__, weak reference callbacks, destructors
  *     of values in __dict__. That code may release the GIL, and may cast the object to Python again
- *     from a native reference. At that point ob_refcnt is 0, so the new Python reference would make
- *     it fall to 0 again. ENDING prevents a second teardown: while it is set, a nested tp_dealloc
- *     returns at once, and a cast marks the object AGAIN. After the teardown, the outer tp_dealloc
- *     keeps an object marked AGAIN alive, without the data it lost. An object that is not marked
- *     AGAIN has no Python reference, because only a cast creates one. So Python's native reference
- *     is released. If __del__ resurrects the object, CPython handles it: ALIVE was never cleared.
+ *     from a native reference. When that new Python reference is dropped, ob_refcnt may fall to 0
+ *     again. ENDING prevents a second teardown: while ENDING is set, a nested tp_dealloc returns at
+ *     once, and a cast marks the object AGAIN. After the teardown, the outer tp_dealloc keeps an
+ *     object marked AGAIN alive, without the data it lost. An object that is not marked AGAIN has
+ *     no Python reference, because only a cast creates one. So Python's native reference is
+ *     released. If __del__ resurrects the object, CPython handles it: ALIVE was never cleared.
  *  6. `cls` and `slots` point to read-only data that outlives the object. Either the class is
  *     immortal (`lasting`: every class that C code asked for), or its objects are created only by
- *     Python and own a reference to their type. While ALIVE is set, that reference is the one that
- *     every Python object owns. Afterwards HOLDS marks it. HOLDS is set before Python's native
- *     reference is released, so by 3 the destroying thread sees it. If Python's was the only native
- *     reference (by 2), the object is destroyed right there, with the GIL, and the type is released
- *     after the object. In all other cases, the thread that destroys the object needs the GIL to
- *     release the type. A thread without the GIL pushes the memory on a lock-free list. The next
- *     thread that creates or destroys an object with the GIL drains the list. Items are pushed
- *     singly and the list is taken whole, so there is no ABA problem.
+ *     Python and own a reference to their type. While ALIVE is set, this is the reference to its
+ *     type that every Python object owns. If Python owns the only native reference, tp_dealloc
+ *     destroys the object with the GIL and then releases the type. Otherwise tp_dealloc sets HOLDS,
+ *     which says that the object still owns the reference to its type. HOLDS is set before Python's
+ *     native reference is released, so by point 3 the destroying thread sees HOLDS. That thread may
+ *     lack the GIL, which it would need to release the type, so it pushes the memory on a lock-free
+ *     list. Python drains the list when it next creates or deallocates a native object. Items are
+ *     pushed singly and the list is taken whole, so there is no ABA problem.
  *  7. The garbage collector sees only what CPython added. It does not see the native references in
- *     fields. It finds a cycle through __dict__, and tears down the Python side of its objects as
- *     in 5. It does not find a cycle of native references: break such a cycle by hand, as with any
- *     counted pointer. The reference to the type is visited only while ALIVE owns the only native
- *     reference (nc_object_traverse). So while native code holds an object, its class is not
- *     collected, and everything that the class refers to stays alive. The collector does not follow
- *     references in fields, because that would be a race: native code that was called from Python
- *     may write fields at the same time, without the GIL. CPython traverses some objects without
- *     nc_object_traverse: those of a class with a plain Python base that has __slots__. Such a
- *     class is immortal.
+ *     fields. It finds a cycle through __dict__, and tears down the Python side of the objects in
+ *     it as in point 5. It does not find a cycle of native references: break such a cycle by hand,
+ *     as with any counted pointer. The reference to the type is visited only while Python owns the
+ *     only native reference (nc_object_traverse). So while native code holds an object, its class
+ *     is not collected, and everything that the class refers to stays alive. The collector does not
+ *     follow references in fields, because that would be a race: native code that was called from
+ *     Python may write fields at the same time, without the GIL. CPython traverses some objects
+ *     without nc_object_traverse: those of a class with a plain Python base that has __slots__.
+ *     Such a class is immortal.
  *
  * Python attributes. When the last Python reference goes away, the object loses its weak references
  * and its attributes in __dict__ and __slots__, even if it lives on natively. A later cast starts
@@ -99,8 +99,8 @@
  * references of threads that exist only in the parent.
  *
  * Free-threaded builds. The native half is the same. Access to the state would need a lock on the
- * object, in nc_object_as_python and tp_dealloc. Until that is done, nc_objects_import refuses
- * these builds.
+ * object, in nc_object_as_python and tp_dealloc. Until there is such a lock, nc_objects_import
+ * raises ImportError on these builds.
  *
  * Errors. Functions that return int return 0, or -1 with an exception. Functions that return a
  * pointer return NULL on failure. "GIL required" marks functions that need the GIL.
@@ -371,8 +371,8 @@ template <class T> void destroy(void *fields)
     static_cast<T *>(fields)->~T();
 }
 
-/* Define the native class of a C++ class (nc_class_define). `fields` and `methods` expose it to
- * Python and to other native code. */
+/* Define the native class of a C++ class (nc_class_define). `fields` and `methods` are the members
+ * that Python and other native code can use. */
 template <class T>
 const NcClass *define(const char *name, const char *module, const NcField *fields = NULL,
                       size_t field_count = 0, const NcMethod *methods = NULL,
@@ -391,10 +391,10 @@ const NcClass *define(const char *name, const char *module, const NcField *field
     return nc_class_define(&own, bases, module, NULL);
 }
 
-/* Create an object whose own fields are constructed as a T. Needs no GIL. Throws
- * std::invalid_argument for an abstract class, and for a class not made by define<T>, such as a
- * Python subclass. The check compares only the size and the presence of a destructor, because each
- * module has its own address of `destroy<T>`. */
+/* Create an object, and construct a T in its own fields. Needs no GIL. Throws std::invalid_argument
+ * for an abstract class, and for a class not made by define<T>, such as a Python subclass. The
+ * check compares only the size and the presence of a destructor, because each module has its own
+ * address of `destroy<T>`. */
 template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...values)
 {
     if (cls->destroy == NULL || cls->fields_size != sizeof(T)) {

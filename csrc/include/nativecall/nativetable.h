@@ -91,9 +91,9 @@ NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signat
     return nc_packedtable_append(&table->packed, flagged, count, function);
 }
 
-/* Append an entry to both tables, given only the interned signature. Return NC_E_FORMAT or
- * NC_E_TOOLONG if the signature is not canonical or too long. A signature may be added again with
- * other flags; readers take the first match. */
+/* Append an entry to both tables, given only the interned signature. Return NC_E_FORMAT if the
+ * signature is not canonical, and NC_E_TOOLONG if it is too long. A signature may be added again
+ * with other flags; readers take the first entry that matches. */
 NC_STATIC int nc_nativetable_add(NcNativeTable *table, const char *signature, uintptr_t flags,
                                  void *function)
 {

@@ -25,8 +25,8 @@
  *             and `data` is meaningless. Otherwise every element is aligned for T. Ignore the
  *             stride of a dimension of length 0 or 1 when you test for contiguity. Elements are in
  *             native byte order.
- * Const:      if the callee never writes elements, declare NC_VIEW(const T, n). This is not part of
- *             the signature. From Python, pass `readonly` to nativecall.Signature to accept
+ * Const:      if the callee never writes elements, declare NC_VIEW(const T, n). The `const` is not
+ *             part of the signature. From Python, pass `readonly` to nativecall.Signature to accept
  *             read-only arrays.
  * Ownership:  the caller owns the descriptor and the data. Both stay in place until the call
  *             returns: the buffer stays exported, so it cannot be resized or freed. Do not keep
@@ -82,7 +82,7 @@ NC_STATIC_INLINE const intptr_t *nc_view_strides(const NcView *view, int ndim)
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* The element at n indices, an lvalue: NC_VIEW_AT(double, a, i, j) = 1. Nothing is checked at run
- * time. The compiler checks that T is the element's type (const or not) and the number of indices.
+ * time. The compiler checks the number of indices, and that T is the element's type (const or not).
  * Each argument except `view` is evaluated once. */
 #define NC_VIEW_AT(T, view, ...)                                                                   \
     (*(1 ? (T *)(void *)((char *)(view)->data + NC_VIEW_OFFSET(view, __VA_ARGS__)) : (view)->data))
@@ -174,11 +174,12 @@ NC_STATIC_INLINE void nc_view_fill_strides(const intptr_t *shape, intptr_t *stri
      (void)memcpy((view)->strides, (slice).strides, sizeof((view)->strides)))
 
 /* T[:, ...] NC_SLICE_OF_VIEW(T[:, ...] like, const View *view): return a slice of the descriptor's
- * memory. `like` is any slice of that type except None, usually one that the module keeps for this.
- * It provides the item size and the format. The new slice holds a counted reference to the owner of
- * `like`, not to the owner of the descriptor's memory. That memory is borrowed: once the function
- * that received the view returns, do not use the slice, parts of it, or objects made from it. Needs
- * no GIL, and does not acquire the GIL while `like` is alive. The view must not be NULL. */
+ * memory. `like` is any slice of that type except None; usually the module keeps one for this
+ * purpose. `like` provides the item size and the format. The new slice holds a counted reference to
+ * the owner of `like`, not to the owner of the descriptor's memory. That memory is borrowed: once
+ * the function that received the view returns, do not use the slice, parts of it, or objects made
+ * from it. Needs no GIL, and does not acquire the GIL while `like` is alive. The view must not be
+ * NULL. */
 #define NC_SLICE_OF_VIEW(like, view)                                                               \
     (__PYX_INC_MEMVIEW(&(like), 0), *(__Pyx_memviewslice *)nc_slice_set(                           \
                                         NC_SLICE_COPY_(like), sizeof((like).shape), &(view)->data, \

@@ -53,8 +53,9 @@ NC_STATIC int nc_class_check_bases(PyObject *name, PyObject *bases)
 }
 
 /* Store a new capsule in the namespace of a class, and return a new reference to it. The new
- * capsule holds a copy of the class in the namespace's capsule, or else in the capsule that the
- * package returns. Without either, it holds a class without members. */
+ * capsule holds a copy of the class in the namespace's capsule. If the namespace has none, the
+ * package's `describe` may return a capsule to copy from. Otherwise the new capsule holds a class
+ * without members. */
 NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObject *space)
 {
     PyObject *given =
@@ -87,7 +88,7 @@ NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObjec
 }
 
 /* Build the class whose capsule is in the namespace of a type. `order` is the MRO that CPython has
- * computed, a list. Return 0, or -1 with an exception. */
+ * computed, as a list. Return 0, or -1 with an exception. */
 NC_STATIC int nc_class_make_along(PyTypeObject *type, PyObject *order)
 {
     PyObject *capsule = nc_type_own(type, NC_CLASS_ATTRIBUTE);

@@ -15,10 +15,11 @@
  *             the same result through every base, because a cast never changes the object's
  *             address.
  * Invariants: a class keeps the offsets of its first base's fields. It places the fields of its
- *             other bases, and its own fields, at lower addresses. So only the fields of other
- *             bases may move. The fields of each class of the MRO exist once, even if several paths
- *             lead to the class. Across the classes of an MRO, a name denotes one method with one
- *             signature, or one field.
+ *             other bases, and its own fields, at lower addresses. So a field's offset can differ
+ *             only in classes that inherit the field through a base other than their first. The
+ *             fields of each class of the MRO exist once, even if several paths lead to the class.
+ *             Across the classes of an MRO, a name denotes one method with one signature, or one
+ *             field.
  * Threads:    functions that build or clear a class access only their arguments. A built class is
  *             read-only, except for `lasting`, which needs the GIL.
  * Errors:     NC_E_*, with an NcClassProblem that describes the error; the class can then be built
@@ -99,25 +100,26 @@ typedef struct NcClass {
     /* own: without inherited members */
     size_t fields_size;            /* bytes, zero in a new object */
     size_t fields_align;           /* a power of two, at most NC_OBJECT_ALIGN */
-    void (*create)(void *fields);  /* or NULL if zero bytes are a valid value. Called for each
-                                   * new object, bases first. Runs without the GIL, must not
-                                   * fail */
+    void (*create)(void *fields);  /* called for each new object, bases first; NULL if zero bytes
+                                    * are a valid value. It runs without the GIL and must not
+                                    * fail */
     void (*destroy)(void *fields); /* or NULL: called once, before references are released, in the
-                                    * thread that drops the last reference. Runs without the GIL,
-                                    * must not use Python. Must neither retain nor release its own
-                                    * object, which would be destroyed again */
+                                    * thread that drops the last reference. It runs without the GIL
+                                    * and must not use Python. It must not retain or release its own
+                                    * object: the object would be destroyed again */
     const NcField *fields;
     size_t field_count;
     const NcMethod *methods;
     size_t method_count;
     /* set by nc_class_make */
     uint32_t flags;           /* NC_CLASS_* */
-    uint32_t lasting;         /* immortal, so objects need no reference to it. Not one of the
-                               * flags, since it may change later; access with the GIL */
+    uint32_t lasting;         /* 1: the class is immortal, so its objects need no reference to
+                               * it. Not in `flags`, because it may change after the class is built;
+                               * access with the GIL */
     size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
-    size_t after;             /* bytes from the object on, known to CPython */
+    size_t after;             /* bytes from the object's address on: its tp_basicsize */
     intptr_t offset;          /* of its own fields in its own objects */
-    PyCustomSlotTable *slots; /* see above */
+    PyCustomSlotTable *slots; /* the table described at the top of this file */
     NcPart *parts;            /* the class, then its bases: the MRO */
     size_t part_count;
     void *owned; /* for the creator; nc_class_clear calls free() on it */
@@ -384,7 +386,7 @@ NC_STATIC PyCustomSlot nc_class_row(NcClass *cls, uintptr_t key)
 }
 
 /* Build the table: the first base's rows at their positions, then all others. So a method keeps its
- * position in all classes derived along first bases. */
+ * position in every class that derives from this one through a chain of first bases. */
 NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
 {
     const size_t inherited = first != NULL ? first->slots->count : 0;
@@ -508,9 +510,9 @@ NC_STATIC NcClass *nc_class_copy(const NcClass *own)
 }
 
 /* Build a class whose own members are filled in. `first` is its first base or NULL, and `order` its
- * MRO without the class itself; all of these must be built. NC_E_RANGE: the alignment is invalid,
- * the fields of the MRO exceed NC_CLASS_MOST bytes, or a field lies outside the fields or overlaps
- * a reference. NC_E_DUPLICATE: a name is defined twice, or differently by two classes.
+ * MRO without the class itself; all these classes must be built already. NC_E_RANGE: the alignment
+ * is invalid, the fields of the MRO exceed NC_CLASS_MOST bytes, or a field lies outside the fields
+ * or overlaps a reference. NC_E_DUPLICATE: a name is defined twice, or differently by two classes.
  * NC_E_NOMEM. */
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *const *order,
                             size_t count, NcClassProblem *problem)

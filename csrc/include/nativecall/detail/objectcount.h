@@ -1,9 +1,9 @@
 /* nativecall/detail/objectcount.h: native objects without Python: creation, reference counts,
  * casts, methods, destruction. nativeobject.h explains why this is safe.
  *
- * Threads:    call all functions from any thread, without the GIL. The caller must hold a native
- *             reference to the object; for nc_object_new, it must keep the class alive. Synchronise
- *             access to fields yourself.
+ * Threads:    you may call all functions from any thread, without the GIL. Hold a native reference
+ *             to the object; for nc_object_new, keep the class alive. Synchronise access to fields
+ *             yourself.
  * Errors:     NULL if out of memory or if the class is abstract. Nothing else fails.
  * Checked:    if you define NC_OBJECT_CHECKED before the include, use of a destroyed object prints
  *             the class's name and aborts the process. Destroyed objects are kept for a while to
@@ -28,7 +28,7 @@ enum {
     NC_OBJECT_ENDED = 8,      /* teardown is done */
     NC_OBJECT_HOLDS = 16,     /* owns a reference to its type; releasing it needs the GIL */
     NC_OBJECT_IN_BLOCK = 32,  /* made by nc_objects_new; this and higher bits never change */
-    NC_OBJECT_INDEX_SHIFT = 8 /* from here on: the object's index in its block */
+    NC_OBJECT_INDEX_SHIFT = 8 /* the bits from here on hold the object's index in its block */
 };
 #define NC_OBJECT_PLACE (~(uintptr_t)(NC_OBJECT_IN_BLOCK - 1)) /* bits that never change */
 
@@ -197,8 +197,9 @@ NC_STATIC void nc_object_destroy(NcObject *object, size_t first)
     }
 }
 
-/* Dispose of an object that is in a block, or that owns a reference to its type. If the object owns
- * such a reference, it is queued for the next thread with the GIL. */
+/* Dispose of an object that is in a block, or that owns a reference to its type. An object that
+ * owns a reference to its type is queued, because only a thread with the GIL can release the
+ * type. */
 NC_NOINLINE void nc_object_dispose_apart(NcObject *object)
 {
     void **waiting;
@@ -229,7 +230,7 @@ NC_STATIC_INLINE void nc_object_dispose(NcObject *object)
  * objects whose last references this released. */
 NC_NOINLINE void nc_object_end_in_turn(NcObject *object)
 {
-    NcEnding *ending = &nc_ending; /* looked up once: in shared libraries, this takes a call */
+    NcEnding *ending = &nc_ending; /* in a shared library, each access takes a call */
     if (ending->running) {
         nc_object_set_next(object, ending->first);
         ending->first = object;
@@ -268,8 +269,8 @@ NC_STATIC_INLINE int nc_object_count_down(NcObject *object)
     return nc_load_acquire_size(count) == 1 || NC_COUNT_DOWN(count) == 1;
 }
 
-/* Drop a native reference. The last one destroys the object: destructors run, references in fields
- * are released, and the memory is freed. `object` must not be NULL. */
+/* Drop a native reference. Dropping the last one destroys the object: destructors run, references
+ * in fields are released, and the memory is freed. `object` must not be NULL. */
 NC_STATIC_INLINE void nc_object_release(NcObject *object)
 {
     if (nc_object_count_down(object)) {
@@ -413,8 +414,8 @@ NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
 }
 
 /* The fields of a class whose bases have no fields. Their offset is constant, so access is a plain
- * load. Use the macro only for objects of that class, or of a class derived from it along first
- * bases. */
+ * load. Use the macro only for objects of that class, or of a class that derives from it through a
+ * chain of first bases. */
 #define NC_FIRST_FIELDS(object, type)                                                              \
     ((type *)(void *)((char *)(object) -                                                           \
                       ((NC_OBJECT_HEAD + sizeof(type) + NC_ALIGNMENT_OF(type) - 1) &               \
@@ -441,9 +442,9 @@ NC_HOT_INLINE void *nc_object_method(NcObject *object, const char *key, void **s
     return row->data.pointer;
 }
 
-/* The same, but try `position` first (nc_class_position). The position is right for objects of the
- * class that it was computed for, and of classes derived from that class along first bases. For
- * other objects, trying it costs only a comparison. */
+/* Like nc_object_method, but try `position` (nc_class_position) first. The position is right for
+ * objects of the class that it was computed for, and of classes that derive from that class through
+ * a chain of first bases. For other objects, trying the position costs only a comparison. */
 NC_HOT_INLINE void *nc_object_method_at(NcObject *object, const char *key, size_t position,
                                         void **self)
 {
@@ -486,7 +487,7 @@ NC_STATIC_INLINE void nc_reference_give(NcObject **field, NcObject *object)
     }
 }
 
-/* The same, but the caller keeps its reference. */
+/* Like nc_reference_give, but the caller keeps its reference. */
 NC_STATIC_INLINE void nc_reference_set(NcObject **field, NcObject *object)
 {
     if (object != NULL) {

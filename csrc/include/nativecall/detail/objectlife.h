@@ -86,7 +86,7 @@ NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type
     return (PyObject *)object;
 }
 
-/* As nc_object_appear, but first add the native reference that the PyObject takes over. */
+/* Like nc_object_appear, but first add the native reference that the PyObject takes over. */
 NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
 {
     PyTypeObject *type = (PyTypeObject *)nc_object_class(object)->type;

@@ -11,9 +11,9 @@
  *             stores the capsule. For a class body in Python, the package's `describe` creates the
  *             capsule from the nativecall.field and nativecall.method objects. After the class is
  *             created, `publish` adds its descriptors.
- * Guarantees: A class is rejected if a base has an object layout of its own, as int does. A class
- *             is also rejected if the MRO of its Python class differs from the order that native
- *             code uses.
+ * Guarantees: A class is rejected if a base has an object layout of its own, as int does. It is
+ *             also rejected if a custom mro() orders the native bases differently from the NcClass,
+ *             in whose order native code finds methods.
  * All functions need the GIL. */
 #ifndef NATIVECALL_OBJECTTYPE_H
 #define NATIVECALL_OBJECTTYPE_H
@@ -52,8 +52,10 @@ NC_STATIC int nc_class_add_rows(const NcClass *cls, PyObject *space)
 }
 
 /* Check that objects of a class can have fields before the PyObject and can use nc_object_dealloc.
- * No base may extend the object layout or set a deallocator, except as a class statement does. The
- * native classes in the MRO must be in the order that native code uses. */
+ * A base may enlarge the object only as a class statement does (for example with __slots__); its
+ * deallocator is then CPython's for such classes. Bases with items (tp_itemsize) are rejected. The
+ * native classes in the MRO must have the order of the parts of `cls`, because native code finds
+ * methods in that order. */
 NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
 {
     size_t part = 0;

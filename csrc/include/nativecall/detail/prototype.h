@@ -3,8 +3,8 @@
  *
  * Idea:    parses capsule names and other C declarations into the canonical text used by call
  *          tables. Accepts number types, the usual integer typedefs, PyObject * and pointers. A
- *          pointer to an unknown type becomes P. Parameter names are skipped. Function parameters,
- *          structs by value and `...` are refused.
+ *          pointer to an unknown type becomes P. Parameter names are skipped. Parameters that are
+ *          functions, structs by value and `...` are refused.
  * Threads: pure functions. */
 #ifndef NATIVECALL_PROTOTYPE_H
 #define NATIVECALL_PROTOTYPE_H
@@ -39,8 +39,9 @@ NC_COLD size_t nc_prototype_word(const char **at)
     return strspn(*at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 }
 
-/* Return the code of a word. 'Z' and 'z' are complex types, 'C' makes a floating-point type
- * complex, and '-' marks a word to ignore. Return NC_PROTOTYPE_UNKNOWN for any other word. */
+/* Return the code of a word. 'Z' and 'z' are complex types, 'C' is the word that makes a
+ * floating-point type complex, and '-' marks a word to ignore. Return NC_PROTOTYPE_UNKNOWN for any
+ * other word. */
 NC_COLD char nc_prototype_code(const char *word, size_t length)
 {
     static const char known[] =

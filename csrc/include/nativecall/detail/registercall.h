@@ -13,10 +13,12 @@
  *             registers and words that are not its arguments. No generated code is needed.
  *
  * Accepts:    canonical signatures of integers, floats, complex numbers, pointers and objects, up
- *             to NC_REGISTERCALL_STACK stack words. Returns NC_E_MISSING for structs by value,
- *             views and variadic functions. On AAPCS64, also for long double, which fills a 16-byte
- *             register. On ARM macOS, also for stack arguments, which share words there. On other
- *             platforms, for all signatures. dynamiccall.h skips entries with such signatures.
+ *             to NC_REGISTERCALL_STACK stack words. NC_E_MISSING is returned for:
+ *             - structs by value, views, complex long double and variadic functions;
+ *             - long double on AAPCS64, because it fills a 16-byte register;
+ *             - stack arguments on ARM macOS, because they share words there;
+ *             - all signatures on other platforms.
+ *             dynamiccall.h skips entries with such signatures.
  *
  * Threads:    pure functions, except for the callee. No GIL needed.
  * Errors:     NC_E_MISSING, NC_E_FORMAT, NC_E_TOOLONG. A call cannot fail.

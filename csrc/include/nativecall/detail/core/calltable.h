@@ -33,7 +33,7 @@
  *             - Replace: store the pointer atomically with release. The old and the new function
  *               have the same signature and flags.
  *             - Grow: fill a new table, including the new entry, and publish it with release.
- *               Readers of the old table do not see newer entries or replaced pointers. The old
+ *               Readers of the old table do not see entries and replacements made later. The old
  *               table, and everything that its functions use, must stay valid until
  *               nc_calltable_clear.
  *             - Call nc_calltable_clear only in the object's deallocator, when no reader can be
@@ -138,7 +138,8 @@ NC_STATIC_INLINE void nc_calltable_write(PyNativeCallableTable *table, const cha
 }
 
 /* Append an entry. `signature` must be interned. A signature may be added again with other flags;
- * readers take the first match. Return NC_E_RANGE if a pointer is NULL or the flags are invalid. */
+ * readers take the first entry that matches. Return NC_E_RANGE if a pointer is NULL or the flags
+ * are invalid. */
 NC_STATIC int nc_calltable_append(NcCallTable *calls, const char *signature, uintptr_t flags,
                                   void *funcptr)
 {

@@ -17,8 +17,8 @@
  * NC_HOT_INLINE: always inlined, for lookups of a dozen instructions.
  * NC_NOINLINE: the slow path of an inline function, kept out of its callers.
  * NC_COLD: as NC_NOINLINE; the compiler also moves the call out of the hot path.
- * NC_OPAQUE: for functions that write a value whose type is known only at run time. If GCC saw the
- * destination, it would warn about branches that write wider types. */
+ * NC_OPAQUE: for functions that write a value whose type is known only at run time. If GCC saw a
+ * caller's destination, it would warn about the branches that write wider types. */
 #if defined(NC_MSVC)
 #define NC_LOAD_RELAXED(at) NC_ABI_LOAD(at)
 #define NC_THREAD_LOCAL __declspec(thread)
@@ -66,7 +66,7 @@
 #define NC_COUNT_(a, b, c, d, e, f, g, h, n, ...) n
 #define NC_COUNT(...) NC_EXPAND(NC_COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, ~))
 
-/* Everything is static, so copies of a header in one process never clash at link time. */
+/* Functions are static, so copies of a header in several objects never clash at link time. */
 #define NC_STATIC NC_UNUSED static
 #define NC_STATIC_INLINE NC_UNUSED static inline
 #endif

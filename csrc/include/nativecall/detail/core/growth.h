@@ -30,7 +30,7 @@ typedef struct NcGrowthBlock {
 } NcGrowthBlock;                      /* the table follows */
 
 typedef struct {
-    NcGrowthBlock *block; /* of the published table; NULL for the shared empty table */
+    NcGrowthBlock *block; /* holds the published table; NULL if that is the shared empty one */
     NcGrowthBlock *spare; /* reserved, not yet published; or NULL */
     size_t used;          /* bytes of the table, including its terminator */
     size_t retired_bytes; /* memory of superseded blocks */

@@ -19,7 +19,7 @@
  *     the hash is h
  *
  *     Every step is a bijection of h for a given w, and of w for a given h. So strings of equal
- *     length that differ in only one group never collide. Strings up to 8 bytes have only one
+ *     length that differ in only one group never collide. Strings up to 8 bytes have at most one
  *     group. The length distinguishes "a" from "a\0".
  *
  * Vectors:    ""                      0x4D0A2BBE78B92AB1

@@ -9,9 +9,10 @@
  *                 -16 length (uint64_t) | -8 pre-hash (uint64_t, hash.h) | 0 bytes ... | 0
  *
  *             The address is a multiple of 8. It is even, so it is a valid pointer ID (SEP 200).
- *             Strings may contain zero bytes. The registry is a hash table, at most half full, with
- *             a power of two of cells. It is probed linearly, from the cell that the low bits of
- *             the hash select. Strings are stored in chunks that grow from 4 KiB to 64 KiB.
+ *             Strings may contain zero bytes. The registry is a hash table, at most half full. The
+ *             number of cells is a power of two. The low bits of the hash select the first cell to
+ *             probe; the following cells are probed in order. Strings are stored in chunks that
+ *             grow from 4 KiB to 64 KiB.
  *
  * Invariants: a string never moves or changes and is never freed. A table cell changes once, from
  *             NULL to a string. At least half of the cells are NULL, so every probe ends. Each
@@ -117,7 +118,7 @@ typedef struct NcInternTable {
 } NcInternTable;                      /* the cells follow: const char *[mask + 1] */
 
 typedef struct NcInternChunk {
-    struct NcInternChunk *previous; /* the chunk before this one, full; or NULL */
+    struct NcInternChunk *previous; /* the chunk before this one, which is full; or NULL */
     size_t size;                    /* bytes, this header included */
 } NcInternChunk;                    /* the strings follow */
 

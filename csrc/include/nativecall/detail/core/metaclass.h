@@ -16,7 +16,7 @@ NC_C_BEGIN
 
 /* ---- the metaclass --------------------------------------------------------------------------- */
 
-/* Read the __customslots__ of a class's own namespace, if any, as rows. */
+/* Convert the __customslots__ in a class's own namespace, if any, to rows. */
 NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *out_count)
 {
     PyObject *mapping = nc_type_own(type, "__customslots__");
@@ -28,8 +28,8 @@ NC_STATIC int nc_type_own_slots(PyTypeObject *type, PyCustomSlot **out, size_t *
     return status;
 }
 
-/* Call type.__init__, then build the tables. This is not done in tp_new, so that cooperative
- * metaclasses such as ABCMeta work in all Python versions. */
+/* Call type.__init__, then build the tables. The tables are not built in tp_new, so that
+ * cooperative metaclasses such as ABCMeta work in all Python versions. */
 NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
@@ -71,8 +71,8 @@ typedef struct NcBasesChange {
 
 static NC_THREAD_LOCAL NcBasesChange *nc_bases_changes = NULL;
 
-/* Return whether a new MRO (a list) results from an assignment to __bases__ in this thread. If so,
- * the MRO contains the class whose bases are assigned. */
+/* Return whether a new MRO (a list) results from an assignment to __bases__ in this thread: it then
+ * contains the class whose bases are assigned. */
 NC_STATIC int nc_bases_change_covers(PyObject *mro)
 {
     for (NcBasesChange *change = nc_bases_changes; change != NULL; change = change->outer) {
@@ -96,9 +96,9 @@ NC_STATIC const PyHeapExtensibleTypeObject *nc_mro_next_extensible(PyObject *mro
     return type;
 }
 
-/* Return whether a changed MRO leaves the table of a class the same. Both MROs must contain the
- * same ready classes in the same order. If the class has a call table, all classes that could
- * override the call must be the same too. Runs no Python code. */
+/* Return whether a changed MRO leaves the table of a class unchanged. The old and the new MRO must
+ * contain the same ready extensible classes in the same order. If the class has a call table, all
+ * classes that could override the call must be the same too. Runs no Python code. */
 NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyObject *changed)
 {
     PyObject *mro = ((const PyTypeObject *)self)->tp_mro;
@@ -191,15 +191,16 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
         !(PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__call__") == 0)) {
         return PyType_Type.tp_setattro(object, name, value);
     }
-    /* List the subclasses before the assignment. If memory runs out after it, the tables of these
-     * classes are withdrawn. */
+    /* List the subclasses before the assignment. If they cannot be listed again afterwards, for
+     * lack of memory, the tables of the classes in this first list are withdrawn. */
     before = nc_type_tree((PyTypeObject *)(void *)object);
     if (before == NULL) {
         return -1;
     }
     int status = nc_metatype_set(object, name, value, bases);
     if (status < 0) {
-        /* Refresh the tables even so, because Python code may have seen the new value meanwhile. */
+        /* Refresh the tables even if the assignment failed: Python code may have run with the new
+         * value before CPython restored the old one. */
         raised = nc_exception_take();
     }
     after = nc_type_tree((PyTypeObject *)(void *)object);
@@ -334,7 +335,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     if (nc_type_publish(self, rows, count, offset) < 0) {
         goto fail;
     }
-    if (heap) { /* may have subclasses already */
+    if (heap) { /* the type may have subclasses already */
         tree = nc_type_tree(type);
         if (tree == NULL || nc_types_refresh(tree) < 0) {
             goto fail;

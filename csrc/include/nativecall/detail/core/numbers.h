@@ -31,7 +31,7 @@ NC_STATIC_INLINE double nc_bits_to_double(uint64_t from, size_t size, int digits
     double value;
 
     if (exponent == 0) {
-        /* Subnormal: a multiple of the format's smallest number, which is a normal double. */
+        /* Subnormal: a multiple of the format's smallest positive number, a normal double. */
         bits = (1023 - (full >> 1) + 2 - (uint64_t)digits) << 52;
         memcpy(&value, &bits, sizeof value);
         value *= (double)(int64_t)mantissa;

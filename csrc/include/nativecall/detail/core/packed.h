@@ -4,28 +4,28 @@
  * Idea:       SEP 201's approach 1. Most signatures fit into one word. So a table can be a literal,
  *             and a lookup compares a number with a constant. Nothing is registered or interned.
  *
- * Layout:     a packed signature is 1, 3, 5 ... words. The first:
+ * Layout:     a packed signature is 1, 3, 5 ... words. The first word:
  *
  *                 63      62 .. 60            59 .. 56      55 .. 0
  *                 start   error convention    properties    14 nibbles of symbols
  *
- *             each one after it:
+ *             Each later word:
  *
  *                 63 .. 60    59 .. 0
  *                 0100        15 nibbles of symbols
  *
  *             The nibbles form one stream, highest first. A symbol is a nibble 1 to 11, or a nibble
  *             12 to 15 followed by a second nibble. A nibble 0 always terminates the signature, and
- *             zeros pad the rest. Each character of the canonical text has a symbol, except ':'. It
- *             needs none, because it always follows a result. A table entry is a packed signature
- *             and an 8-byte cell with the function pointer: 16, 32, 48 ... bytes. A zero word
- *             terminates the table.
+ *             zeros pad the rest. Each character of the canonical text has a symbol, except ':'. A
+ *             ':' needs none, because it always follows a result. A table entry is a packed
+ *             signature and an 8-byte cell with the function pointer: 16, 32, 48 ... bytes. A zero
+ *             word terminates the table.
  *
- * Invariants: a word is a number, independent of byte order; equal words on two platforms mean
- *             equal canonical texts. Packing is injective, and no packed signature is a prefix of
- *             another. Every second word of a table is a start (bit 63), a continuation (bits
- *             63 .. 60 are 0100) or the end (0). So a scan in steps of 16 bytes never confuses
- *             these three, and needs no lengths.
+ * Invariants: a word is a number, so it does not depend on the byte order. If words are equal on
+ *             two platforms, their canonical texts are equal. Packing is injective, and no packed
+ *             signature is a prefix of another. Every second word of a table is a start (bit 63), a
+ *             continuation (bits 63 .. 60 are 0100) or the end (0). So a scan in steps of 16 bytes
+ *             never confuses these three, and needs no lengths.
  *
  * Threads:    readers of a table that grows in place take no lock: the first word of an entry is
  *             stored last, with release, and loaded with acquire. The first entry of a table is
@@ -46,7 +46,7 @@ NC_C_BEGIN
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Return the flags in the first word of a signature, as bits of calltable.h. */
+/* Return the flags in the first word of a signature, as in an entry of calltable.h. */
 NC_STATIC_INLINE uintptr_t nc_packed_flags(uint64_t first)
 {
     return (uintptr_t)(first >> NC_PACKED_FLAGS_SHIFT) & NC_PACKED_FLAGS_ALL;
@@ -182,8 +182,8 @@ typedef struct {
     NcPackedFunction function;
 } NcPackedEntry;
 
-/* Store a word for nc_packed_load. On 32-bit machines, store the half with the marks (bits 60 to
- * 63) last. */
+/* Store a word that readers load with nc_packed_load. On 32-bit machines, store the half with the
+ * marks (bits 60 to 63) last. */
 NC_STATIC_INLINE void nc_packed_store(uint64_t *word, uint64_t value)
 {
 #if UINTPTR_MAX == 0xFFFFFFFF
@@ -212,10 +212,10 @@ NC_STATIC_INLINE size_t nc_packed_count(const uint64_t *entry)
     return count;
 }
 
-/* Write an entry over the 0 that terminates a table. Readers may be active, except for the first
- * entry: they compare it with a plain load, so write it before the table is published. After `end`,
- * `count + 1` words must belong to the table and be zero. The last of these words becomes the
- * terminator. */
+/* Write an entry over the 0 that terminates a table. Other threads may read the table meanwhile,
+ * but write the first entry before the table is published: readers compare it with a plain load.
+ * After `end`, `count + 1` words must belong to the table and be zero. The last of these words
+ * becomes the terminator. */
 NC_STATIC void nc_packed_put(uint64_t *end, const uint64_t *words, size_t count, void *funcptr)
 {
     for (size_t i = 1; i < count; i++) {

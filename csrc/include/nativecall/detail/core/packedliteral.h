@@ -60,8 +60,8 @@
 #define NC_SPELT_g "g"
 #endif
 
-/* The two lists of packedlookup.h with all spellings of canonical codes. Then, for each bit, the
- * characters whose nc_packed_symbol has that bit. */
+/* COMMON and RARE: the characters of the two lists in packedlookup.h, with all spellings of each
+ * code. BIT7 to BIT0: the characters whose nc_packed_symbol has that bit set. */
 #define NC_LITERAL_COMMON "&PfZvO" NC_SPELT_d NC_SPELT_i NC_SPELT_q NC_SPELT_g NC_SPELT_b
 #define NC_LITERAL_RARE "?hHeX{}T=(),[].0123456789U#" NC_SPELT_B NC_SPELT_I NC_SPELT_Q
 #define NC_LITERAL_BIT7 "vO" NC_SPELT_g NC_SPELT_b NC_LITERAL_RARE
@@ -119,7 +119,7 @@ constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *
 /* The width of a symbol in bits: 4, 8, or 0 for a colon and beyond the end. */
 #define NC_LITERAL_WIDTH(s, i)                                                                     \
     (NC_LITERAL_IN(s, i, NC_LITERAL_COMMON) ? 4 : NC_LITERAL_IN(s, i, NC_LITERAL_RARE) ? 8 : 0)
-/* The same width, except that a character without a symbol costs more bits than a word has. */
+/* The width of a symbol; 64 for a character without a symbol, so that the literal does not fit. */
 #define NC_LITERAL_COST(s, i)                                                                      \
     ((i) + 1 >= sizeof(s) || NC_LITERAL_IN(s, i, ":") ? 0                                          \
      : NC_LITERAL_WIDTH(s, i) != 0                    ? NC_LITERAL_WIDTH(s, i)                     \

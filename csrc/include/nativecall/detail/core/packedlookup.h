@@ -60,7 +60,8 @@ NC_STATIC_INLINE size_t nc_packed_words(size_t nibbles)
                : 1 + 2 * ((nibbles - NC_PACKED_FIRST_NIBBLES + pair - 1) / pair);
 }
 
-/* Return the index of the word that holds a nibble of the stream, and its shift there. */
+/* Return the index of the word that holds a nibble of the stream. Store in *shift how far the
+ * nibble is shifted in that word. */
 NC_STATIC_INLINE size_t nc_packed_locate(size_t position, unsigned *shift)
 {
     if (position < NC_PACKED_FIRST_NIBBLES) {
@@ -81,7 +82,8 @@ NC_STATIC_INLINE unsigned nc_packed_nibble(const uint64_t *words, size_t positio
 }
 
 /* Return whether words end correctly after `position` nibbles of symbols. There must be no more
- * words than necessary, each word must have its marks, and the padding must be zero. */
+ * words than necessary, each word must have its start or continuation mark, and the padding must be
+ * zero. */
 NC_STATIC int nc_packed_ends(const uint64_t *words, size_t count, size_t position)
 {
     const size_t nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
@@ -145,8 +147,8 @@ NC_STATIC_INLINE uint64_t nc_packed_load(const uint64_t *word)
 }
 
 /* Return a pointer to the first word of the entry with this signature, or NULL. `mask` selects the
- * flags that must be equal, see NC_PACKED_REFUSE. All other bits are always compared. A word that
- * is not a start finds nothing, such as 0 for an invalid literal. */
+ * flags that must be equal, see NC_PACKED_REFUSE. All other bits are always compared. If words[0]
+ * is not a start (for example 0, the value of an invalid literal), return NULL. */
 NC_STATIC_INLINE const uint64_t *nc_packed_find(const uint64_t *table, const uint64_t *words,
                                                 size_t count, uint64_t mask)
 {

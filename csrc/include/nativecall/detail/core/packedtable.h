@@ -1,7 +1,8 @@
 /* nativecall/detail/core/packedtable.h: builds an object's packed table (packed.h).
  *
- * Idea:       the counterpart of NcCallTable for approach 1. While the table has room, entries are
- *             appended in place; otherwise a table twice as large is published.
+ * Idea:       the counterpart of NcCallTable for SEP 201's approach 1. While the table has room,
+ *             entries are appended in place; otherwise a table at least twice as large is
+ *             published.
  *
  * Layout:     the entries as consecutive words, terminated by a 0. NcPackedTable starts with the
  *             published pointer. Embed the NcPackedTable in the object, and use its offset as the

@@ -19,9 +19,10 @@ NC_STATIC_INLINE int PyCustomSlots_Import(void)
     return NC_LIKELY(nc_runtime != NULL) || nc_abi_intern("") != NULL;
 }
 
-/* Intern a key in the process's registry. *out is immortal, and the same for equal bytes in all
- * modules; it is NULL if there is no runtime. Return 0, or -1 with MemoryError or ValueError. Looks
- * for the runtime first, so it needs the GIL until the runtime is known. */
+/* Intern a key in the process's registry. Store the interned copy in *out: it is immortal, and
+ * equal bytes have one copy in all modules. Store NULL if there is no runtime. Return 0, or -1 with
+ * MemoryError or ValueError. Looks for the runtime first, so it needs the GIL until the runtime is
+ * known. */
 NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
 {
     int status = 0;

@@ -150,7 +150,7 @@ NC_STATIC int nc_scalar_digits(char code, int *exponent)
 #undef NC_SCALAR_FLOAT
 }
 
-/* Return whether a code can be that of a complex number's parts. */
+/* Return whether the parts of a complex number can have this code. */
 NC_STATIC_INLINE int nc_scalar_is_part(char code)
 {
 #define NC_SCALAR_PART(letter, code, ...) case code:
@@ -163,8 +163,8 @@ NC_STATIC_INLINE int nc_scalar_is_part(char code)
 #undef NC_SCALAR_PART
 }
 
-/* Return the canonical form of a scalar code, or 0 if `code` is not a scalar code. Only the codes
- * "clLnNg" change. */
+/* Return the canonical form of a scalar code, or 0 if `code` is not a scalar code. Only for
+ * "clLnNg" can the canonical form be another code. */
 NC_STATIC_INLINE char nc_scalar_canonical(char code)
 {
     size_t size, alignment;

@@ -41,9 +41,9 @@ NC_STATIC_INLINE void nc_cursor_set(NcSignatureCursor *cursor, const char *text,
     }
 }
 
-/* Initialize a cursor at the result of a canonical signature. This checks the whole text, so later
- * calls find nothing malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the offset where the text
- * is malformed or not canonical, and the cursor yields nothing. */
+/* Initialize a cursor at the result of a canonical signature. The whole text is checked now, so
+ * later calls find nothing malformed. NC_E_FORMAT, NC_E_TOOLONG: cursor->at is the offset where the
+ * text is malformed or not canonical, and the cursor yields nothing. */
 NC_STATIC int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor)
 {
     NcSignatureReader reader;

@@ -3,14 +3,14 @@
  *
  * Idea:       The reader is a recursive-descent parser of the grammar (docs/abi/signatures.md). It
  *             writes the canonical form while it parses. If the text must be canonical already, the
- *             reader compares its output with the text instead. signaturecursor.h uses the same
+ *             reader also compares its output with the text. signaturecursor.h uses the same
  *             reader, one type at a time. After the first failure, the reader acts as if the text
  *             had ended. So callers need not check after each step.
  *
  * Invariants: The reader accepts the same grammar as the Python package with hint "native", and
  *             fails at the same offset. It does not accept the package's other spellings. It reads
  *             nothing beyond the given length, and recurses at most NC_SIGNATURE_MAX_DEPTH levels.
- *             A zero byte is an invalid character like any other.
+ *             A zero byte does not end the text; it is an invalid character.
  *
  * Threads:    pure functions.
  * Errors:     NC_E_FORMAT (malformed, not canonical, or larger than the address space), with the
@@ -35,7 +35,7 @@ enum {
     NC_PLACE_RESULT,
     NC_PLACE_ARGUMENT,
     NC_PLACE_FIELD,   /* of a struct or union */
-    NC_PLACE_POINTEE, /* behind & */
+    NC_PLACE_POINTEE, /* after & */
     NC_PLACE_ELEMENT, /* of an array */
     NC_PLACE_ITEM     /* of a view */
 };
@@ -603,11 +603,12 @@ NC_STATIC int nc_reader_run(NcSignatureReader *reader, const char *text, size_t 
 /* ---- the canonical form ---------------------------------------------------------------------- */
 
 /* Write the canonical form of a signature and a zero byte. White space between tokens and ":name:"
- * after fields are removed. "clLnN" are replaced by this platform's codes. "g" is replaced, too, if
- * long double is double. Leading zeros are removed, nested arrays are merged, and "&v" becomes "P".
- * The result is never longer than the text, so `length + 1` bytes always suffice. Only the grammar
- * of docs/abi/signatures.md is accepted, with the same result as in the Python package. The package
- * also reads CEP 1000's order ("dd)d") and C declarations; both are NC_E_FORMAT here.
+ * after fields are removed. "clLnN" are replaced by this platform's codes. "g" is replaced by "d"
+ * on platforms where long double has the format of double. Leading zeros are removed, nested arrays
+ * are merged, and "&v" becomes "P". The result is never longer than the text, so `length + 1` bytes
+ * always suffice. Only the grammar of docs/abi/signatures.md is accepted, with the same result as
+ * in the Python package. The package also reads CEP 1000's order ("dd)d") and C declarations; both
+ * are NC_E_FORMAT here.
  *
  * NC_OK: *written is the length without the zero byte. NC_E_FORMAT, NC_E_TOOLONG: *written is the
  * offset of the error in the text. NC_E_RANGE: `size` is too small; *written is the length needed.

@@ -1,10 +1,10 @@
 /* nativecall/detail/core/slotmapping.h: checks slot keys, and converts __customslots__ to rows.
  *
- * Guarantees: an invalid key raises an error that names the key, also if its row comes from C. A
+ * Guarantees: an invalid key raises an error that names the key, even if its row comes from C. A
  *             malformed mapping adds no rows. Reading a mapping may run arbitrary Python code.
  * Threads:    all functions need the GIL.
  * Errors:     -1 or NULL with an exception: TypeError for a wrong type, ValueError for a duplicate
- *             or a value out of range, MemoryError, or any exception of the mapping.
+ *             or a value out of range, MemoryError, or any exception that the mapping raises.
  * Source:     SEP 200, "The custom slot ID space"; "Subclassing" (__customslots__). */
 #ifndef NATIVECALL_SLOTMAPPING_H
 #define NATIVECALL_SLOTMAPPING_H
@@ -152,7 +152,7 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
     return 0;
 }
 
-/* Convert pointer-sized data: an int from -2^(w-1) to 2^w - 1. */
+/* Convert pointer-sized data: an int from -2^(w-1) to 2^w - 1, where a pointer has w bits. */
 NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **out)
 {
     if (!PyLong_Check(value)) {

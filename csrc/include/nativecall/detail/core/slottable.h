@@ -1,4 +1,5 @@
-/* nativecall/detail/core/slottable.h: the slot table of a type, which finds every key in one probe.
+/* nativecall/detail/core/slottable.h: the slot table of a type: a hash table that finds each key
+ * with one probe.
  *
  * Idea:       a perfect hash that keeps the rows in declared order. The hash selects a cell of an
  *             index, the cell holds a row number, and the key of that row is compared.
@@ -8,7 +9,8 @@
  *                 f    = the bits just below                the key's cell, before displacement
  *                 row  = rows[index[f ^ displacement[g]]]   a hit when row.id == id
  *
- *             The multiplication is both the parametrised hash of SEP 200 and its mixing.
+ *             The multiplication serves as the parametrised hash of SEP 200, and also mixes the
+ *             bits.
  *
  * Speed:      a probe has four dependent loads: multiplier, displacement, index and row. So readers
  *             first compare the row that the header expects for the key:
@@ -23,16 +25,16 @@
  *             The rows are exactly those declared, including padding (id 1) and empty rows (id 0).
  *             So Count, Table and expected positions have the meaning of SEP 200. `cells` points to
  *             the displacements. The index precedes them, at -m_f to -1. So one pointer reaches
- *             both, with one `or` (f_high = -m_f sets all bits above f).
+ *             both: cell f of the index is cells[f | f_high], where f_high is -m_f.
  *
  * Invariants: m_f and m_g are powers of two. m_f > number of keys. m_g >= 2, so no shift is by 64.
  *             Every index cell holds the number of an existing row. Unused cells hold the number of
  *             a row with a key, so ids 0 and 1 are never found. A built table never changes.
  *
  * Why building never fails.
- *             Given are n distinct keys, m_g buckets, m_f cells, D = min(m_f, 2^16) displacements.
- *             For a random odd multiplier, two given keys agree in the top b bits of x with
- *             probability at most 2 / 2^b (multiply-shift universality).
+ *             Let there be n distinct keys, m_g buckets, m_f cells and D = min(m_f, 2^16)
+ *             displacements. For a random odd multiplier, two given keys agree in the top b bits of
+ *             x with probability at most 2 / 2^b (multiply-shift universality).
  *             - A pair is inseparable if it agrees on g and f. The expected number of such pairs
  *               is at most n^2/2 * 2/(m_g m_f) = n^2/(m_g m_f).
  *             - Let P be the number of pairs that agree on g; its mean is at most n^2/m_g. Buckets
@@ -81,7 +83,7 @@ NC_STATIC void nc_slottable_free(PyCustomSlotTable *table)
 #define NC_SLOTTABLE_SLACK_BITS 2u
 /* Multipliers to try before m_f and m_g are doubled. */
 #define NC_SLOTTABLE_TRIES 4
-/* Maximum sizes of m_f and m_g. Even 2^16 keys are sure to fit: m_g D >= 10 n^2. */
+/* The maximum of m_f and m_g, as powers of two. Even 2^16 keys are sure to fit: m_g D >= 10 n^2. */
 #define NC_SLOTTABLE_MAX_F_BITS 18u
 #define NC_SLOTTABLE_MAX_G_BITS 20u
 /* To find duplicates, each key is compared with up to this many other keys of its bucket. */
@@ -292,9 +294,9 @@ NC_STATIC int nc_slottable_scratch(NcSlotScratch *scratch, uint64_t *stack, void
 }
 
 /* Build a table from copies of `count` rows. Ids other than 0 and 1 must be unique. Otherwise,
- * return NC_E_DUPLICATE and store the id in *duplicate, which may be NULL. At least one id must not
- * be 0, and there may be at most 2^16 rows (2^16 - 1 if no row has a key). Otherwise, return
- * NC_E_RANGE. */
+ * return NC_E_DUPLICATE and store the id in *duplicate, unless `duplicate` is NULL. At least one id
+ * must not be 0, and there may be at most 2^16 rows (2^16 - 1 if no row has a key). Otherwise,
+ * return NC_E_RANGE. */
 NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCustomSlotTable **out,
                                  uintptr_t *duplicate)
 {

@@ -48,7 +48,7 @@ typedef struct {
     PyCustomSlot *own;       /* the rows defined by the type itself */
     size_t own_count;        /* number of these rows */
     Py_ssize_t own_offset;   /* the call-table offset set by a C type; 0: none */
-    ternaryfunc own_call;    /* original tp_call, which the call table matches */
+    ternaryfunc own_call;    /* the original tp_call, which does the same as the call table */
     NcRetiredTable *retired; /* all tables ever published; kept for readers */
 } NcTypePrivate;
 
@@ -129,9 +129,9 @@ NC_STATIC PyHeapExtensibleTypeObject *nc_mro_call_table(PyObject *mro, Py_ssize_
 }
 
 /* Return the type in the MRO that provides a type's call tables, or NULL if there is none. Return
- * NULL, too, if a call from Python bypasses the call tables, or could bypass them at any time. The
- * type then hides the call tables. If the providing type hides its own call tables, its subclasses
- * have none either. */
+ * NULL, too, if a call from Python bypasses the call tables, or would bypass them after an
+ * assignment that our metaclass cannot see. The type then hides the call tables. If the providing
+ * type hides its own call tables, its subclasses have none either. */
 NC_STATIC PyHeapExtensibleTypeObject *nc_type_call_table(PyTypeObject *self)
 {
     PyObject *mro = self->tp_mro;
@@ -208,7 +208,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     PyHeapExtensibleTypeObject *base = NULL;
     const PyCustomSlotTable *first = NULL; /* table of the first base that has one */
     Py_ssize_t begun = 0;                  /* position of that base */
-    PyObject *nearest = NULL; /* MRO of that base; NULL if self has a table, so others may be old */
+    PyObject *nearest = NULL; /* MRO of that base; NULL if self has a table: others may be old */
     int is_chain = 1;         /* whether `nearest` is the rest of self's MRO */
     PyCustomSlot *rows = NULL;
     size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
@@ -335,9 +335,9 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
     return 0;
 }
 
-/* Inherit vectorcall from the base if __call__ is the native one. Before Python 3.12, heap types do
- * not inherit the flag, because an assignment to __call__ would not clear it. Here, the assignment
- * calls this function, which clears the flag. */
+/* Inherit vectorcall from the base if the type has call tables and the base's tp_call. Before
+ * Python 3.12, heap types do not inherit Py_TPFLAGS_HAVE_VECTORCALL, because an assignment to
+ * __call__ would not clear the flag. Here, the assignment calls this function, which clears it. */
 NC_STATIC void nc_type_inherit_vectorcall(PyHeapExtensibleTypeObject *self, Py_ssize_t offset)
 {
     PyTypeObject *type = (PyTypeObject *)self;
