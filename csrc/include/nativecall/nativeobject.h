@@ -31,7 +31,7 @@
  * constant part of its state. The block counts its live objects and is freed with the last one.
  *
  * Counts. Each object has two:
- *     native count  atomic, any thread; alone decides the lifetime: the object is alive above 0
+ *     native count  atomic, any thread; alone decides the lifetime: at 0, the object is destroyed
  *     ob_refcnt     CPython's, with the GIL, never read here
  *
  * Each object also has a state. NC_OBJECT_ALIVE is set while Python has references. Together,

@@ -119,7 +119,7 @@ constexpr bool nc_literal_in(const char (&literal)[size], size_t i, const char *
 /* The width of a symbol in bits: 4, 8, or 0 for a colon and beyond the end. */
 #define NC_LITERAL_WIDTH(s, i)                                                                     \
     (NC_LITERAL_IN(s, i, NC_LITERAL_COMMON) ? 4 : NC_LITERAL_IN(s, i, NC_LITERAL_RARE) ? 8 : 0)
-/* The width of a symbol; 64 for a character without a symbol, so that the literal does not fit. */
+/* The same, but 64 for a character that has no symbol and is not ':'. Such a literal never fits. */
 #define NC_LITERAL_COST(s, i)                                                                      \
     ((i) + 1 >= sizeof(s) || NC_LITERAL_IN(s, i, ":") ? 0                                          \
      : NC_LITERAL_WIDTH(s, i) != 0                    ? NC_LITERAL_WIDTH(s, i)                     \

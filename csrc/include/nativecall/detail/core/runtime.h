@@ -11,9 +11,9 @@
 
 NC_C_BEGIN
 
-/* Look for the runtime, unless it is known. Return 1, or 0 if no compatible runtime is published.
- * Without a runtime, no type has slots. Never raises. Call it with the GIL for each object you
- * receive. */
+/* Look for the runtime, unless it was found before. Return 1, or 0 if no compatible runtime is
+ * published. Without a runtime, no type has slots. Never raises. Call it with the GIL for each
+ * object you receive. */
 NC_STATIC_INLINE int PyCustomSlots_Import(void)
 {
     return NC_LIKELY(nc_runtime != NULL) || nc_abi_intern("") != NULL;
