@@ -1,11 +1,11 @@
 /* csrc/call/abi_aarch64.S: nc_invoke (invoke.h), nc_entry and nc_conversion (entry.h) for
- * AAPCS64, the calling convention of 64-bit ARM. The layout of the block, in which results
- * overwrite arguments:
+ * AAPCS64, the calling convention of 64-bit ARM. A call has one block (invoke.h) for arguments and
+ * results; results overwrite arguments. The layout of the block:
  *
  *       0   x0 to x7, then x8
  *      80   v0 to v7, 16 bytes each
- *     208   two words for nc_entry: its caller's x29 and return address
- *     224   the stack */
+ *     208   the caller's x29 and return address (nc_entry and nc_conversion only)
+ *     224   the stack arguments */
 #include "platform/symbols.inc"
 
 #if defined(__aarch64__) && !defined(_WIN32)

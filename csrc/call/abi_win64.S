@@ -3,10 +3,11 @@
  *
  *       0   rcx rdx r8 r9
  *      32   xmm0 to xmm3, 16 bytes each, only the first 8 used
- *      96   rax, 112 xmm0
- *     128   two words for nc_entry: its caller's rbp and return address
- *     144   the callee's 32 bytes of shadow space
- *     176   the stack */
+ *      96   the result in rax
+ *     112   the result in xmm0
+ *     128   the caller's rbp and return address (nc_entry and nc_conversion only)
+ *     144   the caller's 32 bytes of shadow space (nc_entry and nc_conversion only)
+ *     176   the stack arguments */
 #include "platform/symbols.inc"
 
 #if defined(__x86_64__) && (defined(_WIN32) || defined(__CYGWIN__))
@@ -62,7 +63,7 @@ nc_invoke:
 \name:
         push %rbp
         .seh_pushreg %rbp
-        sub $160, %rsp                  /* 128 for the block, 32 for nc_enter's shadow space */
+        sub $160, %rsp                  /* 128 for the block, 32 for shadow space of the callee */
         .seh_stackalloc 160
         lea 160(%rsp), %rbp
         .seh_setframe %rbp, 160

@@ -3,9 +3,10 @@
  *
  *       0   rdi rsi rdx rcx r8 r9, 8 bytes each
  *      48   xmm0 to xmm7, 16 bytes each, only the first 8 used
- *     176   rax rdx, 192 xmm0, 208 xmm1; or st0 at 176 and st1 at 192
- *     224   two words for nc_entry: its caller's rbp and return address
- *     240   the stack */
+ *     176   the result: rax at 176, rdx at 184, xmm0 at 192, xmm1 at 208; a result of long doubles
+ *           has st0 at 176 and st1 at 192 instead
+ *     224   the caller's rbp and return address (nc_entry and nc_conversion only)
+ *     240   the stack arguments */
 #include "platform/symbols.inc"
 
 #if defined(__x86_64__) && !defined(_WIN32) && !defined(__CYGWIN__)
@@ -20,7 +21,7 @@
         .cfi_def_cfa_register %rbp
         push %rbx
         .cfi_offset %rbx, -24
-        push %rcx                       /* how: its second byte is at -15(%rbp) */
+        push %rcx                       /* `how`; its second byte is at -15(%rbp) */
         mov %rdi, %rbx
         mov %rsi, %r11
         mov %ecx, %eax

@@ -2,9 +2,9 @@
  * and converts its result.
  *
  * A call has three parts. `take` converts one argument, as one step of the plan describes. `call`
- * converts all arguments in order, and calls the function. `give` converts the result. Kept objects
- * and exported buffers are released on every path. `call_flagged` handles entries with flags, so
- * calls of other entries do not pay for the flags. */
+ * converts all arguments in order, and calls the function. `give` converts the result. Every path
+ * releases the exported buffers and the objects that keep pointers valid. Only `call_flagged`
+ * handles flags, so entries without flags do not pay for them. */
 #include "call.h"
 
 #include "calls.h"
@@ -28,8 +28,8 @@
 #if NC_HAS_MACHINE_CODE
 
 enum {
-    SMALL = 512,       /* bytes for a frame, on the C stack of every call */
-    MOST_LETTERS = 24, /* most additional arguments that are looked up without Python code */
+    SMALL = 512,       /* bytes of the frame that every call reserves on the C stack */
+    MOST_LETTERS = 24, /* with more additional arguments, calls take the slow path */
     MOST_WAYS = 64     /* cached call interfaces of a variadic function */
 };
 
@@ -101,8 +101,8 @@ static int take_pointer(const Call *now, PyObject *value, Py_ssize_t i, NcPointe
 }
 
 /* Converts an argument that C stores: a function, or a handle passed with a function. Functions and
- * handles are kept alive after the call. Other `void *` data is not, nor is the object with which
- * functions are kept. */
+ * handles are kept alive after the call. Other `void *` data is not kept. The argument that
+ * functions are kept with (the holder, kept.h) is not kept either. */
 NC_NOINLINE int take_function(const Call *now, const NcStep *step, PyObject *const *args,
                               Py_ssize_t i)
 {
@@ -539,9 +539,9 @@ static PyObject *given_by(const Call *now)
     return all;
 }
 
-/* Stores a value in the attribute `out` of the current exception, unless it has that attribute. If
- * `value` is NULL, stores the values that the call produced. Destructors free or close the pointers
- * in `out` that the caller owns. */
+/* Stores a value as the attribute `out` of the current exception, unless the exception already has
+ * `out`. If `value` is NULL, stores the values that the call produced. Destructors free or close
+ * the pointers in `out` that the caller owns. */
 static void keep_given(const Call *now, PyObject *value)
 {
     PyObject *error = nc_exception_take();
@@ -564,7 +564,8 @@ static void keep_given(const Call *now, PyObject *value)
 }
 
 /* Calls check(value, callable, arguments) and returns its result. Takes over `value`. If `check`
- * raises, keep_given stores out-parameters and owned pointers in the exception, too. */
+ * raises, keep_given stores `value` in the exception, if there are out-parameters or owned
+ * pointers. */
 static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args)
 {
     PyObject *given[] = {value, (PyObject *)now->self, nc_tuple_of(args, now->plan->args)};
@@ -580,8 +581,8 @@ static PyObject *checked(const Call *now, PyObject *value, PyObject *const *args
     return found;
 }
 
-/* Applies the policies of a call: collects out-parameters, makes pointers owned, and calls `check`.
- * `value` is the function's own result, or NULL with an exception. */
+/* Applies the policies of a call: collects out-parameters, attaches destructors to owned pointers,
+ * and calls `check`. `value` is the function's own result, or NULL with an exception. */
 static PyObject *results(const Call *now, PyObject *value, PyObject *const *args)
 {
     NcCallInterface *cif = now->cif;
@@ -634,7 +635,8 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         owners[i].keep = NULL;
     }
     if (composed) {
-        /* The user's functions may replace the entry, and drop its call interface. */
+        /* Hold the call interface: the user's functions may replace the entry, and so drop its call
+         * interface. */
         Py_INCREF(cif);
         memset(now->frame + plan->outs, 0, plan->out_bytes);
     }
@@ -704,7 +706,8 @@ NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCall
     }
     const size_t bytes = now.plan->bytes;
     if (bytes > 2 * SMALL) {
-        /* Half is for the frame and the copied stack arguments, half for the same in a thunk. */
+        /* Half of the required stack is for the frame and the copied stack arguments; a thunk may
+         * need the other half. */
         PyObject *name = nc_callable_name(self);
         if (name == NULL || nc_stack_require(name, 4 * bytes) < 0) {
             return NULL;

@@ -24,8 +24,8 @@
 #define nc_method_plan_NOARGS nc_method_wrapper_NOARGS
 #endif
 
-/* Call a single (a callable with one entry) by its plan. The first function is its vectorcall; the
- * others are methods of its built-in view. */
+/* Call a single (a callable with one entry) by its plan. The first function is the single's
+ * vectorcall; the others are the functions of its built-in view. */
 PyObject *nc_vectorcall_plan(PyObject *self, PyObject *const *args, size_t nargsf,
                              PyObject *kwnames);
 PyObject *nc_method_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs);

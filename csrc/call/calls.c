@@ -173,8 +173,9 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 
 /* ---- calls that ask for entries -------------------------------------------------------------- */
 
-/* Calls a method of the hook with the callable, the values and, unless it is NULL, `names`. Returns
- * a new reference, or NULL with an exception. Without a hook, returns None. */
+/* Calls a method of the specialize hook with (callable, values) or, if `names` is not NULL, with
+ * (callable, values, names). Returns a new reference, or NULL with an exception. Without a hook,
+ * returns None. */
 static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
                           Py_ssize_t count, PyObject *names)
 {

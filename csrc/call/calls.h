@@ -12,11 +12,11 @@
 Py_ssize_t nc_argument_named(const NcCallInterface *cif, PyObject *name);
 
 /* Puts keyword arguments in the signature's order, and calls the callable's vectorcall. Raises
- * TypeError if names or numbers do not match. */
+ * TypeError for an unknown or repeated name, or a wrong number of arguments. */
 PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t nargsf,
                             PyObject *kwnames);
 
-/* The vectorcall of a single that is called through a Python wrapper, and the methods of its
+/* For a single that is called through a Python wrapper: its vectorcall, and the functions of its
  * built-in view. nativecall/_callable/hooks.py creates the wrapper at the first call. */
 PyObject *nc_vectorcall_wrapper(PyObject *self, PyObject *const *args, size_t nargsf,
                                 PyObject *kwnames);
@@ -27,14 +27,14 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *self, PyObject *none);
 /* Whether an object is a callable of one entry. */
 int nc_is_single(PyObject *object);
 
-/* If no entry matches the arguments exactly, call this to ask the callable's hook for an entry.
+/* Asks the callable's hook for an entry. Call this if no entry matches the arguments exactly.
  * Returns a new reference to a callable of one entry. Returns NULL without an exception if the hook
  * creates no entry, or with an exception on failure. */
 NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssize_t nargs);
 
 /* Asks the callable's hook to put keyword arguments in order, and makes the call. Returns the
- * result, or NULL with an exception. Returns NULL without an exception if there is no hook, or it
- * does not recognize the names. */
+ * result, or NULL with an exception. Returns NULL without an exception if there is no hook, or if
+ * the hook does not recognize the names. */
 PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ssize_t nargs,
                                   PyObject *kwnames);
 

@@ -4,7 +4,7 @@
  * The block of the incoming call and the frame of the outgoing call lie on the C stack. Ops before
  * the call fill the frame. Ops after it write through the caller's pointers and store the result in
  * the block. If an op fails, separate ops store the values that C gets instead. Nothing here needs
- * the GIL. It is taken only to call functions that need it, and to handle exceptions.
+ * the GIL. The GIL is taken only to call functions that need it, and to handle exceptions.
  *
  * A Thunk may be deallocated during its own call. Its memory, spec and conversion stay valid until
  * 256 more Thunks have ended (call/thunkobject.h). */

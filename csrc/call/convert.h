@@ -12,11 +12,12 @@
 typedef struct {
     void *function;
     NcCallable *callable;      /* exceptions name it */
-    const struct NcLoop *loop; /* in generated loops, this is nc_symbols instead */
+    const struct NcLoop *loop; /* generated loops get nc_symbols here */
 } NcLoopData;
 
 #if NC_HAS_MACHINE_CODE
-/* Raises the exception that a function's error convention requires for a failure. */
+/* Raises the exception that the function's error convention requires. A failed Python function
+ * (NC_ERRORS_PYTHON) has set its own. */
 void nc_loop_failed(const NcLoopData *data, uint64_t bits, uint32_t flags, uint32_t errors);
 void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps, void *data);
 #define NC_LOOP ((void *)(uintptr_t)nc_loop)

@@ -20,11 +20,11 @@
 void nc_entry(void);
 void nc_conversion(void);
 
-/* Runs a callback's function with the arguments in the block, and stores its result there. Returns
- * the number of long doubles in x87 registers. */
+/* Runs a callback's function with the arguments in the block, and stores the result in the block.
+ * Returns the number of long doubles in x87 registers. */
 uint32_t nc_enter(NcStubSlot *slot, char *block);
 /* Calls the function of a Thunk through the Thunk's conversion. Does not need the GIL. Returns the
- * number of long doubles in x87 registers, too. */
+ * number of long doubles in x87 registers. */
 uint32_t nc_convert(NcStubSlot *slot, char *block);
 #endif
 

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* errno after this thread's last call that saves errno. */
+/* The errno of this thread's last call that saves errno; set_errno() replaces it. */
 static NC_THREAD_LOCAL int saved;
 NC_THREAD_LOCAL int *nc_errno_of_callback;
 

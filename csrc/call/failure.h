@@ -5,8 +5,8 @@
 
 #include "layout.h"
 
-/* For use around a call: nc_errno_clear clears errno before the call. nc_errno_keep saves errno for
- * this thread after the call, and returns it. Neither needs the GIL. */
+/* Call nc_errno_clear before a C call, and nc_errno_keep after it. nc_errno_keep saves errno for
+ * this thread, and returns it. Neither needs the GIL. */
 void nc_errno_clear(void);
 int nc_errno_keep(void);
 
@@ -24,7 +24,7 @@ PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code
  * that is already set. */
 void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter);
 
-/* Takes the result of a function that returns a new reference. If the function set an exception, it
+/* Takes the result of a function that returns a new reference. An exception that the function set
  * propagates. If the result is NULL without an exception, raises the exception of the error
  * convention, or SystemError if the convention raises none. */
 PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code);

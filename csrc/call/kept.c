@@ -94,12 +94,14 @@ static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
 
 static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
 
-/* Returns the dict of functions that are kept as long as the argument `holder` lives: a borrowed
+/* Returns the dict of the functions that live as long as the argument `holder`: a borrowed
  * reference, or NULL with an exception. */
 static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
 {
     PyObject *all = made_once(&of_objects);
-    holder = nc_cffi_origin(holder); /* outlives the destructor, which may call them */
+    /* For an ffi.gc() object, use the original pointer: it lives until the destructor has run, and
+     * the destructor may call the kept functions. */
+    holder = nc_cffi_origin(holder);
     PyObject *key = all != NULL ? PyLong_FromVoidPtr(holder) : NULL;
     PyObject *kept = key != NULL ? PyDict_GetItemWithError(all, key) : NULL;
     if (kept != NULL || PyErr_Occurred()) {

@@ -1,10 +1,10 @@
-/* csrc/call/kept.h: keeps alive the functions that C stores after the call that passed them
- * (`keep=`). Also keeps the handles that are passed with them as user data.
+/* csrc/call/kept.h: keeps alive the functions that C code stores and calls later (`keep=`). Also
+ * keeps the handles that are passed with them as user data.
  *
- * Rule. The pointer that C stores is kept alive, with everything that it needs. Equal functions of
- * one C type share one pointer while they are kept, so C code can find a function in a list and
- * remove it. The pointers are kept in a dict that belongs to the process, to a library, or to one
- * of the arguments.
+ * Rule. The pointer that C stores is kept alive, with all objects that it needs. Equal functions of
+ * one C type share one pointer while they are kept, so that C code can find a stored function by
+ * its pointer and remove it. The pointers are kept in a dict that belongs to the process, to a
+ * library, or to one of the arguments.
  *
  * A function whose `__hash__` or `__eq__` raises an exception equals only itself.
  *
@@ -25,8 +25,8 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
                PyObject *value, void **address);
 
 /* Returns the dict of the library to which an entry's owner belongs. The owner is a Library, a
- * callable, or a tuple or list of owners, such as a symbol. A borrowed reference; NULL without an
- * exception if there is no library. */
+ * callable, or a tuple or list of owners; a symbol is such a tuple. Returns a borrowed reference,
+ * or NULL without an exception if there is no library. */
 PyObject *nc_library_kept(PyObject *owner);
 
 #endif

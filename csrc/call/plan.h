@@ -21,20 +21,21 @@
 /* What a step does. For an argument, the step converts a value and stores it at offset `at`. Then
  * its moves copy that memory into registers. For a result, the moves come first. */
 enum {
-    NC_STEP_VOID,     /* no result */
-    NC_STEP_DOUBLE,   /* in a word of the block, like the codes up to BOOL */
+    NC_STEP_VOID,     /* no result; or an out-parameter's initial value, which is converted later */
+    NC_STEP_DOUBLE,   /* in a word of the block, as for all codes up to BOOL */
     NC_STEP_FLOAT,    /* */
     NC_STEP_SIGNED,   /* an integer of `size` bytes, extended to a word by its sign */
     NC_STEP_UNSIGNED, /* the same, extended by zeros */
     NC_STEP_BOOL,     /* */
     NC_STEP_SCALAR,   /* any scalar letter; `size` bytes are cleared first */
-    NC_STEP_POINTER,  /* kept valid by the NcPointer at `owner`, like VIEW */
+    NC_STEP_POINTER,  /* kept valid by the NcPointer at `owner`, as for VIEW and FUNCTION */
     NC_STEP_OBJECT,   /* a Python object */
     NC_STEP_VIEW,     /* has `size` dimensions; its words are at `memory` */
-    NC_STEP_STRUCT,   /* of `memory` bytes, kept valid by the NcPointer at `owner`. If `owner` is 0,
-                         `size` is NC_PIECES or NC_WHOLE. C writes a result without moves
-                         to the address at `at`. A result with an `owner` contains pointers */
-    NC_STEP_FUNCTION, /* like POINTER, but also takes functions that C stores */
+    NC_STEP_STRUCT, /* An argument has `memory` bytes. If it has pointers, the NcPointer at `owner`
+                         keeps them valid. Otherwise `owner` is 0, and `size` is NC_PIECES or
+                         NC_WHOLE. For a result, `owner` is 1 if it has pointers. If a result has no
+                         moves, C writes it to the address stored at `at` */
+    NC_STEP_FUNCTION, /* like POINTER, for a function pointer or void * that C may store */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
     NC_STEP_LENGTH,   /* the length of a text, an integer of `size` bytes. The text is argument
                          `memory`, kept valid by the NcPointer at `owner`. If `owner` is 0, it is
@@ -73,7 +74,7 @@ typedef struct NcPlan {
     uint32_t bytes;   /* of the frame */
     uint32_t owners;  /* number of NcPointers */
     uint32_t owned;   /* offset of the first NcPointer */
-    uint32_t outs;    /* offset of the out-parameters; their size follows */
+    uint32_t outs;    /* offset of the out-parameters, which have `out_bytes` bytes */
     uint32_t out_bytes;
     uint32_t told; /* offset of the int of NC_ERRORS_ARGUMENT; 0: none */
     NcStep before; /* its moves are executed first */
@@ -105,10 +106,10 @@ typedef struct NcClosurePlan {
 } NcClosurePlan;
 
 /* A conversion: how a C function of one signature calls a function of another signature.
- * _plan/conversion.py makes it from a plan of _plan/conversionplan.py. Either call/convert.c
- * executes it without Python, or _codegen/conversioncode.py compiles it. Each op moves or checks
- * one value, or is a step of the call. Offsets count from one of four bases. The value itself, or a
- * pointer to it, is at the offset. */
+ * _plan/conversion.py makes conversions from the plans of _plan/conversionplan.py. call/convert.c
+ * executes a conversion without Python, or _codegen/conversioncode.py compiles it. Each op moves or
+ * checks one value, or is a step of the call. Offsets count from one of four bases. At the offset
+ * is the value itself or, with NC_BASE_POINTER, a pointer to it. */
 enum {
     NC_BASE_FRAME, /* the frame of the outgoing call, as for call plans */
     NC_BASE_BLOCK, /* the block of the incoming call, as for closure plans */
@@ -116,7 +117,7 @@ enum {
     NC_BASE_DATA,  /* constants of the conversion */
     NC_BASES,
     NC_BASE_MASK = 3,
-    NC_BASE_POINTER = 4 /* a pointer to the value is there */
+    NC_BASE_POINTER = 4 /* the offset leads to a pointer to the value */
 };
 
 enum {
@@ -158,9 +159,9 @@ typedef struct {
 enum {
     NC_CONVERSION_KEEPS = 1,      /* the exception stays set in the thread state */
     NC_CONVERSION_SETS_ERRNO = 2, /* errno shows a failure */
-    NC_CONVERSION_REACHES_C = 4,  /* the caller sees a failure of the function itself */
-    NC_CONVERSION_TELLS = 8,      /* failures set the caller's error int; the function takes none */
-    NC_CONVERSION_BY_CODE = 16,   /* the function reports failures by errno or its last argument */
+    NC_CONVERSION_REACHES_C = 4, /* C sees a failure of the function itself: raise nothing for it */
+    NC_CONVERSION_TELLS = 8,     /* failures set the caller's int; the function does not set it */
+    NC_CONVERSION_BY_CODE = 16,  /* the function reports failures by errno or its last argument */
 };
 
 typedef struct NcConversion {
@@ -238,8 +239,8 @@ static inline void nc_move_all(const NcStep *step, char *to, const char *from)
     }
 }
 
-/* Returns a word of a block. nc_word_extended sign-extends the integer in the low `size` bytes of a
- * word; nc_word_cleared zero-extends it. */
+/* nc_word_at reads a word of a block; nc_word_put writes one. nc_word_extended sign-extends the
+ * integer in the low `size` bytes of a word; nc_word_cleared zero-extends it. */
 static inline uint64_t nc_word_at(const char *from)
 {
     uint64_t word;

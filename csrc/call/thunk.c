@@ -89,7 +89,7 @@ void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_
     int code = 1;
     if (step == tested && (flags & NC_CONVERSION_REACHES_C)) {
         if (sets_errno && errno == 0) {
-            errno = EIO; /* another errno may be the function's own */
+            errno = EIO; /* keep an errno that the function set */
         }
         if (!(flags & NC_CONVERSION_TELLS)) {
             return;

@@ -9,26 +9,28 @@
 
 #include "thunkobject.h"
 
-/* Handles a failed step, with the bits of its value. If the function itself failed (`tested`) and
- * the caller's error convention can report that, sets errno or *told as `flags` (NC_CONVERSION_*)
- * say.
+/* Handles a failed step; `bits` is the value that failed. If the step is `tested`, the function
+ * itself failed. If the caller's error convention can report that, sets errno or *told, as `flags`
+ * (NC_CONVERSION_*) specify.
  *
  * Otherwise takes the GIL and raises an exception. `helper.maker(name)` returns a Python function,
- * which is called with (step, bits, reported) and returns the exception. That function returns None
- * if the C function set an exception itself, or is a callback that has just reported one.
+ * which is called with (step, bits, reported) and returns the exception. It returns None if the C
+ * function set an exception itself, or if the C function is a callback that has just reported an
+ * exception.
  *
  * The exception is treated like those of callbacks (platform/exceptions.h). With
- * NC_CONVERSION_KEEPS it stays set, for callers that hold the GIL and check for it. Preserves
- * errno, unless errno reports failures. */
+ * NC_CONVERSION_KEEPS it stays set, for callers that hold the GIL and check for exceptions.
+ * Preserves errno, unless errno reports failures. */
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_t flags,
                      uint32_t tested, int *told);
 /* For thunks of functions that need the GIL: takes the GIL, in any thread. Returns a value for
- * nc_thunk_drop_gil. Returns -1, with the GIL as it was, if the function must not be called: Python
- * is finalizing, the thread belongs to another interpreter, or an exception was left in the thread.
- * Preserves errno. */
+ * nc_thunk_drop_gil. If the function must not be called, leaves the GIL as it was and returns -1:
+ * if Python is finalizing, the thread belongs to another interpreter, or an exception was left in
+ * the thread. Preserves errno. */
 int nc_thunk_take_gil(void);
 /* Releases the GIL. An exception that the function set is treated like those of callbacks. With
- * `keep` it stays set, for callers that held the GIL and check for it. Preserves errno. */
+ * `keep` it stays set, if the caller already held the GIL; such callers check for exceptions.
+ * Preserves errno. */
 void nc_thunk_drop_gil(const NcThunk *thunk, int taken, int keep);
 /* Whether an exception is set. Needs the GIL. */
 int nc_thunk_raised(void);

@@ -46,9 +46,9 @@ static int is_conversion(PyObject *code)
 }
 
 /* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts). `bytes` is the
- * size of the Thunk without its tuple. A place is (index, offset). `code` is either a tuple
- * (address, owner), where address 0 selects the function's own pointer, or a bytes object that
- * holds an NcConversion. */
+ * size of the Thunk, including the bound values but not the tuple. A place is (index, offset).
+ * `code` is either a tuple (address, owner), where address 0 selects the function's own pointer, or
+ * a bytes object that holds an NcConversion. */
 static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     NcCallInterface *inner;
@@ -150,8 +150,8 @@ PyTypeObject NcThunkSpec_Type = {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The address of the Thunk's tuple. The tuple is NULL before it is created, or if the spec has
- * none. */
+/* The address of the Thunk's tuple. The tuple is NULL before it is created, and if the spec needs
+ * no tuple. */
 static PyObject **kept_of(NcThunk *self)
 {
     static PyObject *none;
@@ -205,7 +205,8 @@ static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
     if (kept == NULL) {
         return 0;
     }
-    /* Raise the exceptions of Python functions in structs now, because no later call could. */
+    /* Python functions in bound structs may have raised exceptions. Raise them now, because no
+     * later call would. */
     nc_pins_close(kept, &first);
     if (first != NULL && nc_stash_raise(NULL, first) == NULL) {
         return -1;
@@ -213,7 +214,7 @@ static int store_all(NcThunk *self, PyObject *const *values, PyObject *kept)
     return nc_pins_check(self->function, kept);
 }
 
-/* Stores the bound values; without any, stores the address of nc_symbols in their place. */
+/* Stores the bound values. If there are none, stores the address of nc_symbols in their place. */
 static int fill(NcThunk *self, PyObject *const *values)
 {
     const NcThunkSpec *spec = self->spec;

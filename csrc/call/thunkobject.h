@@ -3,8 +3,8 @@
  *
  * Python code (_callable/thunk.py) makes a ThunkSpec once for a signature and a conversion. The
  * spec never changes, and may have millions of Thunks. A Thunk is the context of its stub
- * (platform/stub.h). So generated code or call/convert.c reads the function and the bound values
- * from the Thunk, and needs no other memory.
+ * (platform/stub.h). So generated code reads the function and the bound values from the Thunk, and
+ * needs no other memory. call/convert.c also reads the conversion, which it finds through the spec.
  *
  * Threads: everything here needs the GIL, except calls of a thunk. The data that a call reads is
  * complete before the C function pointer is published, and does not change while the Thunk lives. A
@@ -35,19 +35,19 @@ typedef struct {
     size_t bytes;                          /* of a Thunk's values and tuple */
     size_t kept;                           /* offset of the Thunk's tuple; 0 for none */
     unsigned stack; /* estimate of the C stack that a call uses, with nested thunks */
-    char lasts;     /* 0: not cached; memory was short, and a later spec may have better code */
+    char lasts; /* 0: do not cache; memory was short, and a spec made later may have better code */
     NcPlace places[1];
 } NcThunkSpec;
 
 typedef struct {
     PyObject_VAR_HEAD       /* bytes of values */
-        PyObject *function; /* the inner callable; after the Thunk has ended, its name */
+        PyObject *function; /* the inner callable; after the Thunk has ended, the callable's name */
     NcThunkSpec *spec;
     void *pointer; /* the C function pointer; owned if it is a stub */
     void *target;  /* the inner C function */
-    /* The bound values follow or, without any, the address of nc_symbols; then a tuple, if the spec
-     * needs one. The tuple keeps the bound values that cannot be read back from memory, and the
-     * targets of pointers. */
+    /* The bound values follow; if there are none, the address of nc_symbols follows. After them
+     * comes a tuple, if the spec needs one. The tuple keeps the bound values that cannot be read
+     * back from memory, and the targets of pointers. */
 } NcThunk;
 
 extern PyTypeObject NcThunkSpec_Type;

@@ -14,8 +14,8 @@
 
 /* The head of a thunk spec's cache key. For `bind`, one byte for each argument follows: 1 if the
  * argument is bound. For `convert`, the name of the error convention follows. A cached spec owns
- * both call interfaces, so their addresses are not reused. A check is a user's function and must
- * not outlive the callable, so keys use the call interfaces without checks. */
+ * both call interfaces, so their addresses are not reused. A `check` is a user's function and must
+ * not outlive its callable, so cached specs and their keys use call interfaces without `check`. */
 typedef struct {
     const NcCallInterface *inner;
     const NcCallInterface *wanted; /* NULL if values are bound */
@@ -79,7 +79,8 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, Py
 static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *key,
                            PyObject *const *values, NcThunkSpec **of)
 {
-    /* Read both first: conversions may run code that replaces the entry. */
+    /* Read the target and the call interface first: conversions may run code that replaces the
+     * entry. */
     void *target = NC_SINGLE_TARGET(self);
     NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(unchecked(self->cif));
     PyObject *known = nc_hooks.thunk_specs;
@@ -119,13 +120,14 @@ NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *
     return (NcCallInterface *)(void *)found;
 }
 
-/* Makes a callable whose function is a new thunk. Takes over the reference to the key. NULL with an
- * exception. */
+/* Makes a callable whose function is a new thunk. Takes over the reference to the key. Returns NULL
+ * with an exception on failure. */
 static PyObject *make(NcCallable *self, NcCallInterface *wanted, PyObject *key,
                       PyObject *const *values, PyObject *name)
 {
     NcThunkSpec *spec;
-    NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(self->cif); /* as it is now */
+    /* Hold the call interface: conversions may replace the entry. */
+    NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(self->cif);
     NcThunk *thunk = make_thunk(self, wanted, key, values, &spec);
     NcCallInterface *outer = NULL;
     PyObject *made = NULL;
@@ -168,13 +170,13 @@ const char nc_doc_bind[] =
     "Return a C function that calls this one with some arguments bound.\n\n"
     "Parameters\n----------\n"
     "*values\n"
-    "    Values of the leading arguments; ``...`` leaves one unbound.\n"
+    "    Values of the leading arguments; ``...`` leaves an argument unbound.\n"
     "**named\n"
     "    Values of arguments by name, if the signature has names.\n\n"
     "Returns\n-------\n"
     "NativeCallable\n"
-    "    Takes the other arguments, and has its own C function pointer. Values are converted\n"
-    "    now. Buffers are kept alive, and stay exported, as long as the callable lives.\n\n"
+    "    Takes the remaining arguments, and has its own C function pointer. `bind` converts the\n"
+    "    values. Bound buffers stay alive and exported as long as the new callable lives.\n\n"
     "Raises\n------\n"
     "TypeError, ValueError, OverflowError\n"
     "    There are too many values, an argument is unknown or bound twice, or a value does not\n"
@@ -185,12 +187,12 @@ const char nc_doc_bind[] =
     ">>> pow.bind(2.0)(10), pow.bind(..., 2.0)(10), pow.bind(y=3.0)(10)\n"
     "(1024.0, 100.0, 1000.0)";
 
-/* If a signature has more arguments, Python code binds them by name. */
+/* If a signature has more arguments than this, Python code handles bind() with keywords. */
 enum { MOST_NAMED = 16 };
 
-/* Puts the arguments of a call in the signature's order, with Ellipsis for those not given. Returns
- * their number. Returns -1 without an exception if Python code must bind them or raise the
- * error. */
+/* Puts the arguments of a bind() call in the signature's order, with Ellipsis for arguments that
+ * were not given. Returns the number of arguments in the signature. Returns -1 without an exception
+ * if Python code must bind them or raise the error. */
 static Py_ssize_t in_order(const NcCallInterface *cif, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **given)
 {
@@ -272,7 +274,7 @@ static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char
     return make(self, unchecked(wanted), key, NULL, name);
 }
 
-/* Whether `convert` needs Python code only to make a new spec. */
+/* Whether `convert` handles this callable in C, except that Python code makes new specs. */
 static int is_plain(const NcCallable *self)
 {
     return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
@@ -315,9 +317,9 @@ PyObject *nc_callable_converted(PyObject *callable, PyObject *args)
     return converted(self, wanted, errors, length, name != Py_None ? name : NULL);
 }
 
-/* make_thunk(callable, spec, values): a callable whose function is a new thunk of `callable`, which
- * must have one entry. `spec` is a ThunkSpec that is not cached. `values` is a tuple with each
- * bound value at the index of its argument. */
+/* make_thunk(callable, spec, values): makes a callable whose function is a new thunk of `callable`.
+ * `callable` must have one entry. `spec` is a ThunkSpec that is not cached. `values` is a tuple
+ * with each bound value at the index of its argument. */
 PyObject *nc_make_thunk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *callable;
@@ -350,20 +352,22 @@ const char nc_doc_convert[] =
     "Return this function as a C function of another signature.\n\n"
     "Parameters\n----------\n"
     "signature : str or Signature\n"
-    "    In any spelling. Numbers are widened, or narrowed with a check. These also convert, in\n"
-    "    either direction: ``(double, double)`` to ``(int n, double *x)``, user data to none,\n"
-    "    values to references, and an out-parameter to the result (nativecall/_plan/rules.py).\n"
+    "    The signature of the new function, in any spelling. Numbers are widened, or narrowed\n"
+    "    with a check. You can also convert, in either direction: ``(double, double)`` to\n"
+    "    ``(int n, double *x)``, user data to no user data, a value to a pointer to the value,\n"
+    "    and an out-parameter to the result (nativecall/_plan/rules.py).\n"
     "errors : str, optional\n"
-    "    The new error convention, as for `wrap`. By default it stays the same if the new result\n"
-    "    can express it.\n"
+    "    The new error convention, as for `wrap`. By default, the convention stays the same if\n"
+    "    the new result can express it.\n"
     "name : str, optional\n\n"
     "Returns\n-------\n"
     "NativeCallable\n"
-    "    Has one entry, which calls this function without the GIL and without Python. It is\n"
-    "    this callable if that has the signature already. If a value does not fit, C gets NaN, 0\n"
-    "    or NULL, and Python OverflowError or ValueError. An overloaded callable converts its\n"
-    "    entry of the same signature, which `specialize` may add; otherwise the first entry that\n"
-    "    can be converted.\n\n"
+    "    A callable with one entry. The entry calls this function without running Python code,\n"
+    "    and takes the GIL only for a function that needs it. If this callable already has the\n"
+    "    signature, you get this callable. If a value does not fit during a call, C gets NaN, 0\n"
+    "    or NULL, and Python raises OverflowError or ValueError. An overloaded callable uses its\n"
+    "    entry of the same signature, which `specialize` may add. Without such an entry, it\n"
+    "    converts the entry that loses least.\n\n"
     "Raises\n------\n"
     "SignatureError\n"
     "    The signature cannot be converted; the message says why.\n\n"

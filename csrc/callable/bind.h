@@ -1,9 +1,9 @@
 /* csrc/callable/bind.h: `f.bind` and `f.convert`: callables that call another callable through a
  * thunk.
  *
- * This is the fast path: it looks up the thunk spec by call interfaces and bound arguments. Python
- * code (nativecall/_callable/thunk.py) handles the rest: new specs, options, overloaded callables
- * and errors.
+ * These functions are the fast path: they look up the thunk spec by call interfaces and bound
+ * arguments. Python code (nativecall/_callable/thunk.py) handles the rest: new specs, options,
+ * overloaded callables and errors.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_BIND_H

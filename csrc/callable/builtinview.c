@@ -15,7 +15,7 @@ static PyObject *living_view(NcCallable *self)
 }
 
 /* Sets the C function and calling convention of a single's view. The METH_* flag depends only on
- * the number of arguments. */
+ * the number of arguments, and on whether the function is variadic. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
 {
     const NcCallInterface *cif = self->cif;

@@ -7,8 +7,8 @@
  * every object that one of its entries has ever pointed into.
  *
  * In Python this type is the base of nativecall.NativeCallable, which adds the features that are
- * not speed-critical. The metaclass creates NativeCallable, so that class inherits the slots and
- * their offset. */
+ * not speed-critical. The metaclass creates NativeCallable, so NativeCallable inherits the custom
+ * slots and their offset. */
 #include "bind.h"
 #include "foreign.h"
 #include "builtinview.h"
@@ -40,8 +40,8 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 /* The collector clears only unreachable objects. Native callers hold a reference, so no native
- * caller is left. Finalisers that still see the object get the error of an empty callable. The call
- * interface and its trampoline stay, because views call them. */
+ * caller is left. If a finaliser still calls the object, the error of an empty callable is raised.
+ * The call interface and its trampoline stay, because a view may still call the trampoline. */
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -154,9 +154,9 @@ static PyObject *callable_derived(PyObject *object, PyObject *args)
                : NULL;
 }
 
-/* _set_overloads(overloads): replaces the overloads with a longer tuple of singles that begins with
- * the present overloads. Appends the entries of the new singles; Python calls then choose among all
- * overloads. */
+/* _set_overloads(overloads): replaces the overloads with a longer tuple of singles, which begins
+ * with a single for each existing entry. Appends the entries of the new singles; Python calls then
+ * choose among all overloads. */
 static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -206,9 +206,9 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     Py_RETURN_NONE;
 }
 
-/* _replace(position, address, owner, cif): points an entry to another function. `cif` has the same
- * signature, with the new function's argument names and const promises. The old owner and call
- * interface stay alive, because running calls use them. */
+/* _replace(position, address, owner, cif): points an entry to another function. `cif` has the
+ * entry's signature, and the new function's argument names and const promises. The old owner and
+ * the old call interface stay alive, because running calls use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -226,8 +226,8 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "no entry at this position has this signature");
         return NULL;
     }
-    /* The callable keeps the name of its first function. The current owner is the last in the list,
-     * even if it is None. */
+    /* The callable keeps the name of its first function. The current owner must be the last item of
+     * the list, even if it is None. */
     if (nc_callable_name(self) == NULL ||
         (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->cif) < 0) ||
         nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
@@ -351,7 +351,8 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     if (more == NULL) {
         return -1;
     }
-    /* Drop cached answers of the old hook, so that the new hook is asked. */
+    /* Drop the cached choices, which were made without the new hook, so that the new hook is
+     * asked. */
     nc_dispatcher_release(more->dispatcher);
     more->dispatcher = NULL;
     Py_XSETREF(more->specializer, value != Py_None ? Py_XNewRef(value) : NULL);
@@ -369,8 +370,9 @@ static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
     return Py_XNewRef(self->cif != NULL ? nc_entries_only(self) : Py_None);
 }
 
-/* Python code builds the annotations, because they are rarely used. Like the type of functions,
- * this type has a descriptor as `__annotations__`, which typing.get_type_hints skips. */
+/* Python code builds the annotations, because they are rarely used. Like Python's type of
+ * functions, this type has a descriptor as `__annotations__`. typing.get_type_hints(type) skips
+ * such descriptors. */
 static PyObject *callable_get_annotations(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyObject_CallMethod(object, "_annotations", NULL);
@@ -473,8 +475,8 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     PyThreadState *own;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ||
         nc_native_table(object) == NULL) {
-        /* The attribute was copied to another class, or this class overrides __call__ or may do so
-         * later. */
+        /* `__nativecall_api__` was copied to another class, or the object's class overrides
+         * __call__ or may do so later. */
         return NULL;
     }
     entry = published_entry(self, signature);
@@ -495,7 +497,7 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
     return entry != NULL && nc_calltable_flags_suit(entry->flags, refuse) ? entry : NULL;
 }
 
-/* This API lists no entries, since consumers have read the table already. */
+/* `callable_api` lists no entries, since consumers read the call table before they use this API. */
 static NcNativeApi callable_api = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, find_or_make,
                                    NULL};
 

@@ -1,10 +1,10 @@
 /* csrc/callable/callinterface.c: the call interface: everything about a signature that does not
  * depend on a function.
  *
- * Callables share a call interface if their types, names, policies, read-only and hidden arguments
- * are equal (nativecall/_values/callinterface.py caches call interfaces). Python code computes some
- * fields later, such as pointer_type, layouts and passed; these are set once, with the GIL held.
- * All other fields are constant. */
+ * Callables share a call interface if their types, argument names and policies are equal, and the
+ * same arguments are read-only or hidden (nativecall/_values/callinterface.py caches call
+ * interfaces). Python code computes some fields later, such as pointer_type, layouts and passed;
+ * these are set once, with the GIL held. All other fields are constant. */
 #include "callinterface.h"
 
 #include "core/core.h"
@@ -18,7 +18,7 @@
 
 /* The collector tracks a call interface only if its policies may hold a user's function, since that
  * function may refer back to a callable with this call interface. To break such a cycle, the
- * collector clears the callable or the function. */
+ * collector clears the callable or the function, so no tp_clear is needed. */
 static int callinterface_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(((NcCallInterface *)(void *)object)->policies);
@@ -85,8 +85,8 @@ static int pack(NcCallInterface *self, const char *text, size_t length)
     return 0;
 }
 
-/* Returns how to export buffers whose elements have the letter `pointee`. `export` contains the
- * flags for reading. */
+/* Returns how to export buffers whose elements have the letter `pointee`. `promised` is 1 if C
+ * promises not to write. `export` contains the flags for reading. */
 static NcExport export_of(char pointee, size_t count, size_t alignment, int promised, int export)
 {
     NcExport found = {0, 0, alignment - 1, '\0'};
@@ -94,13 +94,14 @@ static NcExport export_of(char pointee, size_t count, size_t alignment, int prom
     size_t least = 0;
     if (count == 0 && nc_scalar_layout(pointee, &size, &least) != NC_KIND_VOID) {
         found.size = (Py_ssize_t)size;
-        /* Formats as NumPy writes them: a 64-bit integer is a long where long has 64 bits. */
+        /* Use NumPy's formats: a 64-bit integer is a long on platforms with a 64-bit long. */
         found.format = sizeof(long) != 8 ? pointee
                        : pointee == 'q'  ? 'l'
                        : pointee == 'Q'  ? 'L'
                                          : pointee;
     }
-    /* Writable text may still be passed as bytes, whose buffers are read-only, so set no flags. */
+    /* An argument for text that C may write also accepts bytes, whose buffers are read-only. So set
+     * no flags for it. */
     if (pointee != '\0' && (promised || (pointee != 'b' && pointee != 'B'))) {
         found.flags = promised ? export : export | PyBUF_WRITABLE;
     }
@@ -268,8 +269,8 @@ fail:
 }
 
 /* callinterface(signature, hidden, policies): the call interface of a Signature. The core trusts
- * the description of memory in a call interface, so the `describe` hook supplies that description,
- * not the caller. */
+ * the description of memory in a call interface. So the description comes from the `describe` hook,
+ * not from the caller. */
 PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);

@@ -2,8 +2,8 @@
  *
  * Python code (nativecall/_library/memory.py) makes one row for each type. The row describes how to
  * convert initialisers to values that cffi accepts. Python code also converts unusual values, and
- * raises the errors. Each block of memory also refers to the objects that keep its pointers valid,
- * so the collector sees these references.
+ * raises the errors. Each block of memory refers to the objects that keep the pointers in it valid.
+ * The collector sees these references.
  *
  * Threads: everything here needs the GIL. */
 #include "pycallback.h"
@@ -109,8 +109,8 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
     return made;
 }
 
-/* convert_pointer(slot, value, list): as above, but returns None if Python code must convert the
- * value. */
+/* convert_pointer(slot, value, list): like the C function convert_pointer, but returns None if
+ * Python code must convert the value. */
 PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *slot;
@@ -127,8 +127,8 @@ PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
 /* ---- initialisers ---------------------------------------------------------------------------- */
 
 /* For a type that contains pointers, `how` describes how to convert an initialiser to a value that
- * cffi accepts. It is the slot for a pointer, and a tuple of only the item's `how` for an array.
- * For a struct, it is (names of members by position, ((name, how), ...)). */
+ * cffi accepts. For a pointer, `how` is a slot. For an array, it is a tuple whose only item is the
+ * `how` of the elements. For a struct, it is (names of members by position, ((name, how), ...)). */
 
 static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, PyObject *who);
 
@@ -224,11 +224,11 @@ static PyObject *convert_parts(PyObject *how, PyObject *init, PyObject *list, Py
 /* A row: how to allocate memory of a type. A tuple of
  *   CTYPE     cffi's pointer or array type
  *   POINTER   cffi's type of pointers to an item
- *   IN_BLOCK  allocates memory in a block; None if the core must not use blocks
- *   LENGTH    of an array; None if values determine it
+ *   IN_BLOCK  function that allocates memory in a block; None if only AGAIN allocates
+ *   LENGTH    an array's length; None if the initialiser determines it
  *   ELEMENTS  for an array, the call interface for buffers of its elements, and an item's size
  *   HOW       `how` to convert values; None if cffi accepts them unchanged
- *   AGAIN     again(value, list, who), for all other values and for values that cffi refuses
+ *   AGAIN     again(value, list, who): allocates for all other values, and raises the errors
  *   WHO       the name of the value in messages
  *   STRUCTS   the dict of a StructPointer (values/structpointer.h), or None */
 enum { CTYPE, POINTER, IN_BLOCK, LENGTH, ELEMENTS, HOW, AGAIN, WHO, STRUCTS, ROW };
@@ -366,7 +366,7 @@ PyObject *nc_memory_make(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
         return made;
     }
     PyObject *kept = PyDict_New();
-    /* Structs that are read from the memory keep the whole memory alive. */
+    /* A struct that is read from the memory keeps all of the memory alive. */
     if (kept == NULL || PyDict_SetItem(kept, Py_None, made) < 0) {
         Py_XDECREF(kept);
         Py_DECREF(made);

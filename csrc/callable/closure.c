@@ -4,8 +4,8 @@
  * pycallback.h handles the GIL, exceptions and errno, which do not depend on the signature. This
  * file converts the arguments to objects, and stores the C result in registers.
  *
- * The callback may be freed, with its plan, once its function has returned. So the code first
- * copies the parts of the plan that the result needs. */
+ * Once the Python function has returned, the callback and its plan may be freed. So nc_enter first
+ * copies the parts of the plan that describe the result. */
 #include "pycallback.h"
 
 #include "call/entry.h"
@@ -125,7 +125,8 @@ uint32_t nc_enter(NcStubSlot *slot, char *block)
     if (NC_UNLIKELY(plan->told != NC_NOWHERE)) {
         memcpy(&told, block + plan->told, sizeof(told));
     }
-    memset(scratch, 0, sizeof(uint64_t)); /* a result may be smaller than its register */
+    /* The whole register is loaded, and a result may be smaller. */
+    memset(scratch, 0, sizeof(uint64_t));
     if (NC_LIKELY(spec->enter(self, &call, out))) {
         const size_t count = plan->args;
         PyObject **args =

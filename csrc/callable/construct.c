@@ -171,7 +171,7 @@ int nc_callable_own(NcCallable *self, PyObject *owner)
     count = PyList_GET_SIZE(owners);
     for (Py_ssize_t i = 0; i < count; i++) {
         if (PyList_GET_ITEM(owners, i) == owner) {
-            /* The list keeps its references; only their order changes. */
+            /* Reference counts stay the same; only the order of the list changes. */
             for (; i < count - 1; i++) {
                 PyList_SET_ITEM(owners, i, PyList_GET_ITEM(owners, i + 1));
             }
@@ -274,9 +274,9 @@ static int is_name(PyObject *name)
 }
 
 /* wrapped(address, signature, options): the callable for an address, with an optional name. Returns
- * None if Python code must handle the arguments or raise the error. That is so if there are other
- * options, the address is not exactly an int, the signature is not exactly a str or contains Python
- * objects, or the address or name is invalid. */
+ * None if Python code must handle the arguments or raise the error. This applies to: options other
+ * than `name`; subclasses of int, str or dict; signatures with Python objects; an invalid address
+ * or name. */
 PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *name = NULL;

@@ -19,18 +19,19 @@ PyObject *nc_callable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 /* Frees the tables and publishes empty ones. No reader may be left. */
 void nc_callable_clear_tables(NcCallable *self);
 
-/* Keeps an owner alive as long as the callable, and moves it to the end of the owners. A duplicate
- * is kept once. The owner None is recorded only if another owner was recorded before. Returns -1
- * with an exception on failure. */
+/* Keeps an owner alive as long as the callable lives, and makes it the last of the owners. An owner
+ * that is already in the list is moved, not added. None is recorded only if another owner was
+ * recorded before. Returns -1 with an exception on failure. */
 int nc_callable_own(NcCallable *self, PyObject *owner);
-/* Sets the name and doc of a new callable; either may be NULL. -1 with an exception. */
+/* Sets the name and doc of a new callable; either may be NULL. Returns -1 with an exception on
+ * failure. */
 int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc);
 
 /* The last owner, a borrowed reference; None if there are no owners. */
 PyObject *nc_callable_owner(const NcCallable *self);
 
-/* Moves the tables out of the object. Call this before you make a view or add a second entry. -1
- * with an exception. */
+/* Moves the tables out of the object. Call this before you make a view or add a second entry.
+ * Returns -1 with an exception on failure. */
 int nc_callable_move_tables(NcCallable *self);
 
 /* nc_callable_append adds an entry to both tables. nc_callable_change points an entry to another
@@ -42,26 +43,28 @@ int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target);
  * (nativecall/_callable/trace.py). Set once, before there are callables. */
 extern int nc_calls_traced;
 
-/* Adds the first entry to an empty callable. -1 with an exception. */
+/* Adds the first entry to an empty callable. Returns -1 with an exception on failure. */
 int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                       PyObject *owner);
 
-/* Makes a callable of one entry; the name may be NULL. NULL with an exception. */
+/* Makes a callable of one entry; the name may be NULL. Returns NULL with an exception on
+ * failure. */
 PyObject *nc_callable_make(NcCallInterface *cif, void *target, uintptr_t flags, PyObject *owner,
                            PyObject *name);
 
-/* Makes a callable of one entry that derives from `self`: an overload or a thunk. It gets the doc
- * of `self` and, if `name` is NULL, the name of `self`. NULL with an exception. */
+/* Makes a callable of one entry that derives from `self`: an overload or a thunk. The new callable
+ * gets the doc of `self` and, if `name` is NULL, the name of `self`. Returns NULL with an exception
+ * on failure. */
 PyObject *nc_callable_derive(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                              PyObject *owner, PyObject *name);
 
-/* Makes a new callable with the present entry of a callable that has one entry. NULL with an
- * exception. */
+/* Makes a new callable with the entry that `single` has now. Returns NULL with an exception on
+ * failure. */
 PyObject *nc_callable_alone(NcCallable *single);
 
-/* Lets `made`, a callable derived from a native method, take the same objects as its first argument
- * and own their class. Takes over and returns `made`, which may be NULL; returns NULL with an
- * exception on failure. */
+/* Call this for `made`, a callable derived from a native method. `made` then accepts the same
+ * objects as its first argument, and owns their class. Takes over and returns `made`, which may be
+ * NULL. Returns NULL with an exception on failure. */
 PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made);
 
 /* Module functions, METH_FASTCALL. */

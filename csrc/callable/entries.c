@@ -1,9 +1,9 @@
 /* csrc/callable/entries.c: implements entries.h: looks up entries by signature.
  *
- * nc_callinterface_of maps a signature in any spelling to a call interface, and does not parse a
- * known spelling again. The call interface's interned text is compared by address with the texts in
- * the call table. Python code runs only if an entry is missing: the specialize hook, and the code
- * that raises the error with a list of the entries.
+ * nc_callinterface_of maps a signature in any spelling to a call interface, and parses each
+ * spelling once. A lookup then compares the call interface's interned text by address with the
+ * texts in the call table. Python code runs only if an entry is missing: the specialize hook, and
+ * the code that raises the error with a list of the entries.
  *
  * Threads: everything here needs the GIL. Making a call interface, calling a hook and allocating
  * memory may run Python code. The table is read after these steps, so a lookup finds the entries

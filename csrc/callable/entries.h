@@ -8,11 +8,13 @@
 #include "layout.h"
 
 /* Returns a callable that has only the entry of a single, even if entries are added to the single
- * later. The callable is created on first use. A borrowed reference, or NULL with an exception. */
+ * later. The new callable is created on first use. Returns a borrowed reference, or NULL with an
+ * exception. */
 PyObject *nc_entries_only(NcCallable *self);
 
-/* Returns the callable, or its part, that has an entry with this signature. The signature is given
- * as written; None selects the only entry. A borrowed reference, or NULL with an exception. */
+/* Returns the single that has the entry with this signature: the callable itself or, if it is
+ * overloaded, one of its parts. The signature may be in any spelling; None selects the only entry.
+ * Returns a borrowed reference, or NULL with an exception. */
 NcCallable *nc_entries_part(NcCallable *self, PyObject *signature);
 
 /* Like nc_entries_part, but searches only existing entries. Returns NULL without an exception if no

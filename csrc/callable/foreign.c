@@ -14,9 +14,10 @@
 
 /* ---- capsules -------------------------------------------------------------------------------- */
 
-/* The name and owner of a capsule, in one block. The capsule's name points into the block. The
- * capsule's context is not usable, because SciPy passes it to the function as user_data. SciPy
- * refuses nameless capsules, so nameless capsules can keep the block in their context. */
+/* The name and owner of a capsule, in one block. The capsule's name points into the block, so the
+ * block is found from the name. A named capsule cannot keep the block in its context, because SciPy
+ * passes the context to the function as user data. SciPy refuses nameless capsules, so these keep
+ * the block in their context. */
 typedef struct {
     PyObject *owner; /* kept alive by the capsule */
     char name[1];    /* the capsule's name, of any length */
@@ -97,8 +98,8 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 /* ---- creating foreign callables -------------------------------------------------------------- */
 
 /* Indexed by NC_TO_CTYPES and so on: the bridge, and the name of the method. The bridge has a
- * function of the same name, which parses the method's arguments and returns two values in a
- * tuple. */
+ * function with the same name as the method. It parses the method's arguments and returns a pair
+ * (foreign_of). */
 static const struct {
     const char *bridge;
     const char *method;
@@ -149,20 +150,20 @@ static PyObject *form_of(int kind, PyObject *entry)
     return form;
 }
 
-/* `form`: (the ctypes class, a class of pointers that ctypes casts, the address of ctypes' cast
- * function). */
+/* `form`: (the function pointer class, the class of the object that is cast (c_void_p), the address
+ * of ctypes' cast function). */
 static PyObject *make_ctypes(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *(*cast)(void *, PyObject *, PyObject *) =
         (PyObject *
          (*)(void *, PyObject *, PyObject *))(uintptr_t)PyLong_AsVoidPtr(PyTuple_GET_ITEM(form, 2));
     PyObject *source = cast != NULL ? PyObject_CallNoArgs(PyTuple_GET_ITEM(form, 1)) : NULL;
-    /* The cast creates the dictionary of kept objects. A pointer to a number has no such dictionary
-     * yet. */
+    /* `source` is a new c_void_p, without a dictionary of kept objects (`_objects`). The cast
+     * creates that dictionary, and `made` shares it. */
     PyObject *made = source != NULL ? cast(target, source, PyTuple_GET_ITEM(form, 0)) : NULL;
     PyObject *kept = made != NULL ? PyObject_GetAttr(made, objects_name) : NULL;
     if (kept != NULL && PyDict_Check(kept)) {
-        PyDict_Clear(kept); /* a cycle: it holds the source, which shares this dictionary */
+        PyDict_Clear(kept); /* break a cycle: `kept` holds `source`, which shares `kept` */
     }
     if (kept == NULL || PyDict_SetItem(kept, entry_name, entry) < 0) {
         Py_CLEAR(made);
@@ -197,9 +198,9 @@ static PyObject *make_capsule(PyObject *name, void *target, PyObject *entry)
                : NULL;
 }
 
-/* `form`: (LowLevelCallable, the capsule's name). Builds the same object as the class does for a
- * capsule without user data: a tuple of the capsule that SciPy calls, the function as given, and
- * the user data. The class's Python code takes ten times as long. */
+/* `form`: (LowLevelCallable, the capsule's name). Builds the object that the class itself would
+ * build for a capsule without user data: a tuple of the capsule that SciPy calls, the function as
+ * given, and the user data. The class's Python code would take ten times as long. */
 static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
 {
     PyObject *capsule = make_capsule(PyTuple_GET_ITEM(form, 1), target, entry);
@@ -282,8 +283,8 @@ static PyObject *entry_in(PyObject *foreign)
 
 /* ---- caching foreign callables --------------------------------------------------------------- */
 
-/* Whether objects of a type may own more than a native callable does. Foreign callables of such an
- * object own the object, and are not cached. */
+/* Whether objects of a type may own more than a plain native callable owns. Foreign callables of
+ * such an object keep the object alive, and are not cached. */
 static int owns_more(const PyTypeObject *type)
 {
     return type->tp_basicsize != (Py_ssize_t)sizeof(NcCallable) || type->tp_dictoffset != 0 ||
@@ -302,8 +303,8 @@ void nc_foreign_forget(NcCallable *self)
     }
 }
 
-/* Makes the callable of one entry that a foreign callable holds. This owns `self` if
- * owns_more(). */
+/* Makes the one-entry callable that a foreign callable keeps alive. If owns_more(), the new
+ * callable also owns `self`. For ctypes and cffi, the result may be a thunk that takes the GIL. */
 static PyObject *entry_for(NcCallable *self, NcCallable *part, int kind)
 {
     PyObject *entry = nc_callable_alone(part);
@@ -363,9 +364,9 @@ static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyO
     return anew(self, holder, kind, given);
 }
 
-/* Makes a foreign callable of the consumer's type: a ctypes class, a cffi type with the consumer's
- * `ffi`, or a capsule's name. The bridge chooses the entry and recipe. If it chooses the usual
- * recipe (None), the result is cached. */
+/* Makes a foreign callable of the type that the consumer requests: a ctypes class, a cffi type with
+ * the consumer's `ffi`, or a capsule's name. The bridge chooses the entry and the recipe. The
+ * recipe None selects the usual one, and the result is then cached. */
 NC_NOINLINE PyObject *typed(NcCallable *self, int kind, PyObject *const *given)
 {
     PyObject *bridge = bridge_of(kind);
@@ -401,7 +402,7 @@ NC_NOINLINE int take_arguments(int kind, PyObject *const *args, Py_ssize_t nargs
     PyObject *method = bridge != NULL ? PyObject_GetAttrString(bridge, kinds[kind].method) : NULL;
     PyObject *both =
         method != NULL ? PyObject_Vectorcall(method, args, (size_t)nargs, kwnames) : NULL;
-    if (both != NULL) { /* the caller holds both values unless they are None */
+    if (both != NULL) { /* safe: the caller's arguments keep both values alive */
         given[0] = PyTuple_GET_ITEM(both, 0);
         given[1] = PyTuple_GET_ITEM(both, 1);
         Py_DECREF(both);
@@ -456,37 +457,38 @@ static inline PyObject *foreign_of(PyObject *object, PyObject *const *args, Py_s
 
 const char nc_doc_to_ctypes[] =
     "to_ctypes($self, /, signature=None)\n--\n\n"
-    "Return a ctypes function pointer to an entry, which it keeps alive.\n\n"
-    "It is an instance of ``ctypes.CFUNCTYPE(result, *arguments)``, so ``argtypes``, structs and\n"
-    "arrays of that type accept it. `signature` may also be a class of function pointers, such as\n"
-    "a consumer's; then the result is an instance of that. If you pass a native callable to\n"
-    "ctypes as an argument, ctypes calls this method.\n\n"
-    "Calls release the GIL for entries with ``gil=\"release\"``, and hold it otherwise. With a\n"
-    "class, the class decides. An entry that needs the GIL is called through a thunk that takes\n"
-    "it. Without a class, you get the same object each time, until the entries change or its\n"
-    "types are set.";
+    "Return a ctypes function pointer that keeps its entry alive.\n\n"
+    "The pointer is an instance of ``ctypes.CFUNCTYPE(result, *arguments)``, so ``argtypes``,\n"
+    "structs and arrays of that type accept it. If `signature` is a class of function pointers,\n"
+    "the pointer is an instance of that class. If you pass a native callable to ctypes as an\n"
+    "argument, ctypes calls this method.\n\n"
+    "Calls release the GIL for entries with ``gil=\"release\"``, and hold it otherwise. If you\n"
+    "pass a class, the class decides. An entry that needs the GIL is called through a thunk that\n"
+    "takes the GIL. Unless you pass a class, you get the same object each time, until the entries\n"
+    "change or you set an attribute of that object, such as ``argtypes``.";
 
 const char nc_doc_to_cffi[] =
     "to_cffi($self, /, signature=None, *, ffi=None)\n--\n\n"
-    "Return a cffi function pointer to an entry, which it keeps alive.\n\n"
+    "Return a cffi function pointer that keeps its entry alive.\n\n"
     "cffi compares C types by name: ``int64_t`` is not ``long``. The pointer has the types that\n"
     "you write in `signature`: a C type, with the typedefs of the consumer's `ffi`, or a cffi\n"
-    "type. Without a signature they are ``int``, ``long`` and so on, ``size_t`` for an unsigned\n"
-    "integer of a pointer's size, and ``char *`` for bytes.\n\n"
-    "cffi releases the GIL around every call, so an entry that needs it is called through a\n"
-    "thunk that takes it. Without other types, you get the same object each time, until the\n"
-    "entries change or it is released.";
+    "type. Without a signature, the types are ``int``, ``long`` and so on, ``size_t`` for an\n"
+    "unsigned integer of a pointer's size, and ``char *`` for bytes.\n\n"
+    "cffi releases the GIL around every call, so an entry that needs the GIL is called through a\n"
+    "thunk that takes it. With the default types, you get the same object each time, until the\n"
+    "entries change or you release the object.";
 
 const char nc_doc_to_capsule[] =
     "to_capsule($self, /, signature=None, *, name=None)\n--\n\n"
-    "Return a PyCapsule of an entry, which it keeps alive.\n\n"
+    "Return a PyCapsule that keeps its entry alive.\n\n"
     "By default, the capsule's name is the entry's C declaration, as SciPy and Cython spell it.\n"
-    "Some consumers expect another name: that of a typedef in ``__pyx_capi__``, or none (f2py,\n"
-    "JAX), for which `name` is ``\"\"``.\n\n"
+    "Some consumers expect another name; pass it as `name`. Capsules in ``__pyx_capi__`` may be\n"
+    "named after a typedef. f2py and JAX expect no name: pass ``\"\"``.\n\n"
     "The name does not show whether the entry needs the GIL. Callers that check only the name\n"
-    "(SciPy, Cython) must hold the GIL for such entries; nativecall and its headers read this\n"
-    "from the capsule. Without a name, you get the same object each time, until the entries\n"
-    "change.";
+    "(SciPy, Cython) must hold the GIL for an entry that needs it. nativecall recognises its own\n"
+    "capsules and finds the entry's flags. ``nativecall/callback.h`` assumes that a capsule's\n"
+    "function needs the GIL. Unless you pass `name`, you get the same object each time, until the\n"
+    "entries change.";
 
 const char nc_doc_to_scipy[] =
     "to_scipy($self, /, signature=None, user_data=None)\n--\n\n"
@@ -498,22 +500,23 @@ const char nc_doc_to_scipy[] =
     "Parameters\n"
     "----------\n"
     "signature : str, optional\n"
-    "    In any spelling: that of an entry, or one that an entry converts to (see `convert`). By\n"
-    "    default, entries that SciPy calls without conversion come first, in this order: ``d:d``,\n"
-    "    ``d:dP``, ``d:i&d``, ``d:i&dP`` (quad, nquad, dblquad, tplquad), ``i:&dn&dP``\n"
-    "    (ndimage.generic_filter), ``i:&dn&dnP`` (generic_filter1d), ``i:&n&diiP``\n"
-    "    (geometric_transform). Otherwise the first entry that converts, as its arguments\n"
-    "    suggest: numbers for quad, a buffer of doubles with its length for the filters.\n"
+    "    The signature of an entry, or one that an entry can be converted to (see `convert`), in\n"
+    "    any spelling. By default, `to_scipy` chooses an entry that SciPy calls without\n"
+    "    conversion, the first of: ``d:d``, ``d:dP``, ``d:i&d``, ``d:i&dP`` (quad, nquad,\n"
+    "    dblquad, tplquad), ``i:&dn&dP`` (ndimage.generic_filter), ``i:&dn&dnP``\n"
+    "    (generic_filter1d), ``i:&n&diiP`` (geometric_transform). If there is none, `to_scipy`\n"
+    "    converts the entry that loses least. Its argument types select SciPy's signature:\n"
+    "    numbers for quad, a buffer of doubles and its length for the filters.\n"
     "user_data : buffer, ctypes pointer, cffi pointer or capsule, optional\n"
-    "    Passed to the function as its last argument, a pointer. It is kept alive, and a buffer\n"
-    "    stays exported, as long as the `LowLevelCallable` lives.\n"
+    "    Passed to the function as its last argument, a pointer. The user data stays alive, and a\n"
+    "    buffer stays exported, as long as the `LowLevelCallable` lives.\n"
     "\n"
     "Without user data, you get the same object each time, until the entries change.\n"
     "\n"
     "Raises\n"
     "------\n"
     "SignatureError\n"
-    "    No entry converts, or SciPy calls no such signature.\n"
+    "    No entry can be converted to `signature` or, by default, to a signature of SciPy.\n"
     "TypeError, ValueError\n"
     "    The user data has no address, is read-only, or there is no argument for it.\n"
     "\n"

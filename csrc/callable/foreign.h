@@ -1,18 +1,18 @@
 /* csrc/callable/foreign.h: converts a native callable to a foreign callable, the function object of
  * another library: `f.to_ctypes()`, `f.to_cffi()`, `f.to_capsule()` and `f.to_scipy()`.
  *
- * A foreign callable holds a callable of one entry: a copy of the entry as it was at the
- * conversion. This copy owns the memory and code that the entry uses.
+ * A foreign callable keeps alive a callable of one entry: a copy of the entry as it was at the
+ * conversion. The copy owns the memory and code that the entry uses.
  *
- * Foreign callables are cached: one of each kind for each entry and, for an overloaded callable,
- * one of SciPy's. If the callable belongs to a subclass whose objects may keep other memory alive,
- * the foreign callable also keeps the callable alive, and is not cached. The cache creates no
- * reference cycle.
+ * Foreign callables are cached: one of each kind for each entry. An overloaded callable also caches
+ * the LowLevelCallable that to_scipy() returns without arguments. If the callable belongs to a
+ * subclass whose objects may keep other memory alive, the foreign callable also keeps the callable
+ * alive, and is not cached. The cache creates no reference cycle.
  *
  * Guarantees. A cached foreign callable is returned only while the entries are unchanged, and while
- * it still holds its entry. A cffi pointer that was released no longer holds its entry. The same is
- * true of a ctypes pointer whose types were set. The collector sees the contents of the cache,
- * capsules included.
+ * it still holds the cached copy. A released cffi pointer no longer holds its copy. If you set an
+ * attribute of a ctypes pointer, such as `argtypes`, the pointer gets a new copy. The collector
+ * sees the contents of the cache, capsules included.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_FOREIGN_H
@@ -42,13 +42,14 @@ extern const char nc_doc_to_ctypes[], nc_doc_to_cffi[], nc_doc_to_capsule[], nc_
  * signature. None selects the only entry. */
 PyObject *nc_foreign_entry(PyObject *callable, PyObject *signature);
 
-/* Empties the cache when the entries or the hook change. May run arbitrary Python code. */
+/* Empties the cache. Call it when entries are added or replaced, and from tp_clear. May run
+ * arbitrary Python code. */
 void nc_foreign_forget(NcCallable *self);
 
 /* Called by the type's tp_traverse. */
 int nc_foreign_traverse(const NcMore *more, visitproc visit, void *arg);
 
-/* Called once, before the first conversion; -1 with an exception. */
+/* Call once, before the first conversion. Returns -1 with an exception on failure. */
 int nc_foreign_ready(void);
 
 #endif

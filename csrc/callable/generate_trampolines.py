@@ -1,11 +1,11 @@
 """Generate the ahead-of-time trampolines: one pair of C functions for each shape in `shapes`.
 
 A shape is a signature with every pointer written ``P``. All signatures of a shape share one
-trampoline, because only conversions depend on the target type of a pointer. They read this type
-from the call interface.
+trampoline, because only conversions depend on the target type of a pointer. Conversions read the
+target type from the call interface.
 
-To choose the set, the shapes in 26 headers were counted: those of the C library, POSIX, zlib,
-SQLite, OpenSSL, GSL, libgit2, Xlib and others. The set contains nearly all shapes that ten of the
+`SHAPES` is based on a count of the shapes in 26 headers: those of the C library, POSIX, zlib,
+SQLite, OpenSSL, GSL, libgit2, Xlib and others. It contains nearly all shapes that ten of the
 headers use, and the shapes that numerical code calls in loops. A call without a trampoline uses a
 plan (csrc/call/) and takes 5 to 8 ns longer, so a missing shape costs little (docs/decisions.md,
 29).

@@ -17,8 +17,8 @@
 
 enum { TEXT = 4096 }; /* bytes for a path or a loader's message */
 
-/* There is one Library object for each file, however often the file is opened. So the functions
- * that the library's C code stores stay alive while any part of the library is in use. */
+/* There is only one Library object for each file, however often the file is opened. So `kept` keeps
+ * the functions that the library's C code stores alive while any user of the file remains. */
 typedef struct Library {
     PyObject_HEAD
     void *handle;         /* the loader's; hidden from Python code */
@@ -50,7 +50,7 @@ PyObject *nc_library_kept(PyObject *owner)
         owner = callable->more->owners;
     }
     const int is_list = owner != NULL && PyList_Check(owner);
-    if (is_list || (owner != NULL && PyTuple_Check(owner))) { /* one or more owners */
+    if (is_list || (owner != NULL && PyTuple_Check(owner))) { /* several owners, or a symbol */
         for (Py_ssize_t i = 0; kept == NULL && i < PySequence_Fast_GET_SIZE(owner); i++) {
             kept = nc_library_kept(PySequence_Fast_GET_ITEM(owner, i));
         }
@@ -70,8 +70,8 @@ static int library_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* Looks up a symbol without the GIL, because the loader may run code, or wait for another thread
- * that does. */
+/* Looks up a symbol without the GIL, because the loader may run the library's code, or wait for a
+ * thread that runs such code. */
 static int look_up(PyObject *object, const char *name, const char *version, void **address)
 {
     void *handle = ((Library *)(void *)object)->handle;
@@ -80,8 +80,8 @@ static int look_up(PyObject *object, const char *name, const char *version, void
     Py_END_ALLOW_THREADS return status;
 }
 
-/* symbol(name, version=None): the address of a symbol (bytes), or of one version of the symbol. 0
- * if there is no such symbol. */
+/* symbol(name, version=None): returns the address of a symbol (bytes), or of one version of the
+ * symbol. Returns 0 if there is no such symbol. */
 static PyObject *library_symbol(PyObject *object, PyObject *args)
 {
     const char *name;
@@ -130,7 +130,7 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
     }
     text = PyUnicode_AsUTF8AndSize(name, &length);
     if (text == NULL) {
-        PyErr_Clear(); /* lone surrogates, which no symbol has */
+        PyErr_Clear(); /* the name has lone surrogates, so no symbol has this name */
     }
     if (text == NULL || cif->has_objects || (Py_ssize_t)strlen(text) != length ||
         look_up(object, text, NULL, &address) != NC_OK || address == NULL) {

@@ -1,8 +1,9 @@
 /* csrc/callable/offer.c: lists, for Python code, the entries that objects of other providers offer.
- * The entries are in call tables, also behind a built-in view, and in `__nativecall_api__`.
+ * The entries are in the object's call table or its `__nativecall_api__`. For a built-in view, they
+ * are those of the callable behind it.
  *
- * It reads them as any consumer does (nativecallable.h, nativeapi.h). It skips entries of a later
- * ABI and entries without a function.
+ * This file uses the consumers' headers (nativecallable.h, nativeapi.h). It skips entries of a
+ * later ABI and entries without a function.
  *
  * Threads: everything here needs the GIL. */
 #include "platform/lists.h"
@@ -11,17 +12,18 @@
 #include "nativecall/customslots.h"
 #include "nativecall/nativeapi.h"
 
-/* (signature, address, flags), like the rows of our own `_entries`. */
+/* Returns (signature, address, flags), like a row of `_entries()` of our own callables. */
 static PyObject *described(const PyNativeCallableEntry *entry)
 {
     PyObject *address = PyLong_FromVoidPtr(nc_calltable_funcptr(entry));
-    /* A foreign text may hold any bytes; the parser refuses what is not a signature. */
+    /* A foreign provider's text may hold any bytes; the parser rejects it if it is not a
+     * signature. */
     PyObject *text =
         PyUnicode_DecodeLatin1(entry->signature, (Py_ssize_t)strlen(entry->signature), NULL);
     return Py_BuildValue("(NNK)", text, address, (unsigned long long)entry->flags);
 }
 
-/* The offset of an object's call table; 0 without one. */
+/* Returns the offset of the call table in an object; 0 if the object has no call table. */
 static Py_ssize_t table_offset(PyObject *object)
 {
     if (nc_native_table(object) == NULL) {
@@ -37,9 +39,9 @@ static Py_ssize_t table_offset(PyObject *object)
 }
 
 /* native_offer(object): (offset, [(signature, address, flags), ...]). `offset` is the offset of the
- * call table in the object, or in the callable behind a view. It is None for `__nativecall_api__`.
- * Returns None for an object that offers nothing and for our own callables. Raises TypeError for an
- * invalid `__nativecall_api__`. */
+ * call table in the object, or in the callable behind a view. It is None if the entries come from
+ * `__nativecall_api__`. Returns None for an object that offers nothing and for our own callables.
+ * Raises TypeError for an invalid `__nativecall_api__`. */
 PyObject *nc_native_offer(PyObject *Py_UNUSED(module), PyObject *object)
 {
     PyObject *behind = nc_abi_behind(object);

@@ -1,23 +1,26 @@
 /* csrc/callable/overload.c: chooses among the entries of an overloaded callable by argument types.
  *
  * Rule. Each argument of each candidate has a cost (overloadcost.h). The candidate with the lowest
- * total cost is called; if several have it, the first of them. So an exact match always wins, and
- * the order of entries matters only between equal costs. If nothing fits, the error lists the
- * entries.
+ * total cost is called; among equal costs, the first candidate. So an exact match always wins, and
+ * the order of entries matters only between equal costs. If no candidate accepts the arguments, the
+ * error lists the entries.
  *
  * Speed. The choice depends on the classes of the arguments, not on their values. Python's float,
  * bool, complex and None are classes, and so is each NumPy scalar type. Ints are classified by the
- * integer types of the entries that they fit. A contiguous, writable array is classified by its
- * element type, if all entries take arrays of numbers by pointer and in one memory layout. A
- * dispatcher is a table that maps the argument classes of a call to the entry that the rule has
- * chosen for these classes. Only the rule fills the table, so table and rule never differ.
+ * integer types that can hold them, among the types in the entries. A contiguous, writable array is
+ * classified by its element type if every argument of every entry is a scalar, an object or a
+ * pointer to scalars, and all entries use one memory layout. A dispatcher is a table that maps the
+ * argument classes of a call to the entry that the rule has chosen for these classes. Only the rule
+ * fills the table, so a table hit never differs from the rule's choice.
  *
  * A callable with a specialize hook, such as a compiler's function, gets a new entry if no entry
  * matches the arguments exactly. If no entry can be created, the rule's choice is called.
  *
- * Guarantees. Choosing converts nothing. It may run user code: __index__ of integers, and what the
- * match hook calls. On a table hit, it runs no user code except the buffer exporters of arrays.
- * Errors of a failed match are cleared; errors of a hook propagate. */
+ * Guarantees. Choosing converts no argument. It may run user code: __index__ of integers, buffer
+ * exporters, and code that the match hook calls. On a table hit, it runs no user code except the
+ * buffer exporters of arrays. If an object refuses to export a buffer, that exception is cleared.
+ * Exceptions of hooks propagate, except a TypeError of the specialize hook if the rule has a
+ * choice. */
 #include "overload.h"
 
 #include "call/calls.h"
@@ -71,8 +74,9 @@ static Py_ssize_t apply_rule(PyObject *parts, PyObject *const *args, Py_ssize_t 
 
 /* ---- classes of values ----------------------------------------------------------------------- */
 
-/* Classes of values. For each argument type in a set of signatures, all values of a class have the
- * same cost. Each dispatcher numbers its own classes of ints, from CLASS_INT on. */
+/* Classes of values. All values of a class have the same cost for any given argument type of the
+ * entries, except NumPy integers (see varies). Each dispatcher numbers its own classes of ints,
+ * from CLASS_INT on. */
 enum {
     CLASS_UNKNOWN = 0, /* needs the rule */
     CLASS_FLOAT,
@@ -80,12 +84,12 @@ enum {
     CLASS_COMPLEX,
     CLASS_NONE,
     CLASS_NUMPY,       /* the first of NumPy's scalar types */
-    CLASS_BUFFER = 31, /* only in known_types: the classes of the instances begin at CLASS_BYTES */
+    CLASS_BUFFER = 31, /* in known_types only; instances have CLASS_BYTES or a class of arrays */
     CLASS_INT = 32,    /* the first of at most 12 classes of ints */
     CLASS_BYTES = 44,  /* bytes objects, always read-only */
     CLASS_ARRAY = 45,  /* the first class of arrays */
     CLASS_BITS = 6,
-    MOST_ARGUMENTS = 10, /* that fit in a key, with one bit above them */
+    MOST_ARGUMENTS = 10, /* the arguments that fit in a key, below its highest bit */
 };
 
 /* The element types of arrays; each has a class. */
@@ -93,9 +97,9 @@ enum {
 static const char array_letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 0};
 _Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS, "a class for each");
 
-/* A hash table, by address, of the types that have a class; a subclass is a different type. It
- * holds only static types, since these live as long as the process. They are few, so a search soon
- * finds an empty place. */
+/* A hash table, by address, of the types that have a class; a subclass is a different type. The
+ * table holds only static types, since these live as long as the process. There are few of them, so
+ * a search soon finds an empty place. */
 enum { TYPE_PLACES = 64 };
 static struct {
     PyTypeObject *type;
@@ -155,7 +159,7 @@ enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
 
 struct NcDispatcher {
     size_t references; /* held by the callable, and by each call that runs an exporter */
-    int takes_arrays;  /* whether arrays have classes */
+    int takes_arrays;  /* 1 if arrays have classes */
     int export;        /* export flags for arrays; 0 if memory layouts differ */
     int takes_bytes;   /* whether bytes objects have a class */
     unsigned char int_class[2][64]; /* for ints that fit in 64 bits, by sign and bit length */
@@ -173,8 +177,8 @@ static char number_letter(const NcCallInterface *cif, Py_ssize_t index)
 }
 
 /* Assigns classes to ints: two ints have the same class if the same integer types of the parts can
- * hold them. Which types an int fits depends only on its sign and its bit length. For a negative
- * int, the bit length of its complement counts. */
+ * hold them. The sign and the bit length of an int determine which types can hold it. For a
+ * negative int, this is the bit length of its complement. */
 static void number_ints(NcDispatcher *self, PyObject *parts)
 {
     unsigned char ends[2][65] = {{0}, {0}};
@@ -200,9 +204,9 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     }
 }
 
-/* Returns whether an array's cost depends only on its element type. That is so if all arguments are
- * scalars, objects or pointers to scalars. For structs, views and pointers to arrays the value must
- * be inspected. Sets *bytes to whether bytes objects have a class. */
+/* Returns whether an array's cost depends only on its element type. This is true if all arguments
+ * are scalars, objects or pointers to scalars. For structs, views and pointers to arrays, the rule
+ * must inspect the value. Sets *bytes to whether bytes objects have a class. */
 static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
@@ -290,8 +294,8 @@ NC_NOINLINE int class_of_long_int(const NcDispatcher *self, PyObject *value)
 }
 
 /* A buffer exporter may run Python code (NumPy warns about some arrays), and that code may add an
- * entry. Then `self` is no longer the owner's dispatcher, and the class is unusable. Nothing else
- * that key_of() does can run Python code. */
+ * entry. Then `self` is no longer the owner's dispatcher, so this returns CLASS_UNKNOWN. Nothing
+ * else in key_of() can run Python code. */
 NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *value)
 {
     Py_buffer buffer;
@@ -339,8 +343,8 @@ static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *valu
     return class_ == CLASS_BUFFER ? class_of_array(owner, self, value) : class_;
 }
 
-/* Packs the classes of all arguments into one number; returns 0 if an argument has no class. The
- * bit above the classes distinguishes calls with different numbers of arguments. */
+/* Packs the classes of all arguments into one number; returns 0 if an argument has no class. A 1
+ * bit above the classes marks the number of arguments. */
 static inline uint64_t key_of(NcCallable *owner, NcDispatcher *self, PyObject *const *args,
                               Py_ssize_t nargs)
 {
@@ -363,8 +367,8 @@ static inline size_t memo_place(uint64_t key)
     return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS));
 }
 
-/* Returns whether the cost of a NumPy scalar with this letter depends on its value. It does if some
- * integer type of the parts cannot hold all values of the scalar's type. */
+/* Returns whether the cost of a NumPy scalar with this letter depends on its value. The cost varies
+ * if some integer type of the parts cannot hold all values of the scalar's type. */
 static int varies(PyObject *parts, char letter)
 {
     const NcIntegerKind *found = nc_integer_kind(letter);
@@ -384,8 +388,8 @@ static int varies(PyObject *parts, char letter)
     return 0;
 }
 
-/* Records the rule's choice if it is the same for all values of these classes. That is always so
- * for an exact match, since the types of the entry can hold all these values. */
+/* Records the rule's choice if the rule would choose the same part for all values of these classes.
+ * For an exact match it would, since the part's types can hold all these values. */
 static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
                      Py_ssize_t choice, long cost)
 {
@@ -422,7 +426,8 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
     PyObject *parts = Py_XNewRef(self->more->parts);
     long cost = 0;
     if (parts == NULL) {
-        /* The garbage collector has cleared the callable; then a finalizer called its view. */
+        /* The garbage collector has cleared the callable, and a finalizer has then called its
+         * view. */
         nc_refuse_empty(self);
         return NULL;
     }
@@ -440,7 +445,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         for (Py_ssize_t i = 0; i < nargs; i++) {
             learn_type(args[i]);
         }
-        /* The rule may run Python code that adds an entry. In that case, do not record the
+        /* The rule may have run Python code that added an entry. In that case, do not record the
          * choice. */
         if (self->more->parts == parts) {
             if (self->more->dispatcher == NULL) {

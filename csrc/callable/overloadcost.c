@@ -67,8 +67,8 @@ static int match_number(char wanted, PyObject *value)
         return steps * NC_COST_KIND + narrow + (loses ? NC_COST_NARROW : 0);
     }
     if (wanted_kind == 'i') {
-        /* 'q' also stands for ints of any size and for objects with __index__. Errors that
-         * __index__ raises propagate. */
+        /* `found` is 'q' also for ints of any size and for objects with __index__. Exceptions from
+         * __index__ propagate. */
         number = nc_integer_of(value);
         if (number == NULL) {
             return PyErr_Occurred() ? -2 : -1;
@@ -94,8 +94,8 @@ static int match_number(char wanted, PyObject *value)
     return NC_COST_NARROW + float_width(found) - float_width(wanted);
 }
 
-/* Whether an argument takes a buffer whose elements suit it. The buffer must be contiguous, long
- * enough and aligned. It must be writable, unless the callee promises not to write. */
+/* Whether an argument takes a buffer that has suitable elements. The buffer must be contiguous,
+ * long enough and aligned. It must be writable, unless the callee promises not to write. */
 static int takes_buffer(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {

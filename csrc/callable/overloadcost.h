@@ -1,11 +1,12 @@
 /* csrc/callable/overloadcost.h: the cost of an argument in overload resolution. An exact type costs
- * nothing. A safe promotion (integer to float, narrow to wide) costs little. A narrower type, which
- * the value may still fit, costs more. An array costs most if the argument does not accept its
- * strides or its read-only memory. The `match` hook adds up the costs of a struct's fields.
+ * nothing. A safe promotion (integer to float, narrow to wide) costs little. A narrower type costs
+ * more, even if it can hold the value. A buffer of the right type costs most if its conversion
+ * would fail, for example because of its strides or its read-only memory. The `match` hook adds up
+ * the costs of a struct's fields.
  *
- * Guarantees. Nothing is converted. User code runs only in __index__ of integers, and if the hook
- * queries an object. If an object refuses to export a buffer, the exception is cleared. If the hook
- * fails, its exception propagates.
+ * Guarantees. No argument is converted. The only user code that runs is __index__ of integers,
+ * buffer exporters, and code that the hook calls. If an object refuses to export a buffer, the
+ * exception is cleared. If the hook fails, its exception propagates.
  *
  * Threads: everything here needs the GIL. */
 #ifndef NC_OVERLOADCOST_H
@@ -13,7 +14,7 @@
 
 #include "layout.h"
 
-/* Costs: the less of the value's own type is preserved, the higher the cost. */
+/* Costs: a conversion that loses more of the value's own type costs more. */
 enum {
     NC_COST_EXACT = 0,
     NC_COST_WIDER = 1,       /* same kind, at least as wide */

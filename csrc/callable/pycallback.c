@@ -98,8 +98,8 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
 NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThreadState *own,
                               void *out)
 {
-    /* A Python thread that released the GIL takes no slot, because the thread that holds the GIL
-     * does not wait for it. */
+    /* A Python thread that released the GIL takes no slot (waiting.h), because the thread that
+     * holds the GIL does not wait for that thread. */
     int slot = own == NULL || nc_thread_is_kept()
                    ? nc_waiting_begin((PyObject *)nc_load_acquire_ptr(&self->names))
                    : -1;
@@ -110,7 +110,7 @@ NC_NOINLINE int enter_outside(NcPyCallback *self, NcPyCallbackCall *call, PyThre
         memcpy(out, PyBytes_AS_STRING(self->spec->sentinel), self->spec->size);
         return 0;
     }
-    nc_stub_require(call->slot, self); /* the callback may be gone */
+    nc_stub_require(call->slot, self); /* this thread waited: the callback may be freed */
     call->ending = acquired;
     return begin(self, call, own != NULL ? own : PyThreadState_Get(), out);
 }
@@ -191,8 +191,8 @@ static PyObject *reported_as(const NcPyCallback *self)
     return self->function != NULL ? self->function : nc_pycallback_name(self);
 }
 
-/* Sets C's errno from the current exception, or to EIO. If errno conveys the whole error, clears
- * the exception and returns 1. */
+/* Sets C's errno from the current exception, or to EIO. If the exception is an OSError with an
+ * errno, clears the exception and returns 1, because errno reports the error. */
 NC_COLD int tell_by_errno(void)
 {
     int is_os_error = PyErr_ExceptionMatches(PyExc_OSError);
@@ -365,8 +365,8 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
 {
     int status = 0;
     if (self->spec->passed) {
-        /* Without a stash, the callback is closed and returns no results. Memory given to C must
-         * live until the end of the call to which the function was passed. */
+        /* Memory given to C must live until the end of the call to which the function was passed,
+         * so keep all results. Without a stash, the callback is closed, and keeps none. */
         if (self->stash != NULL) {
             if (self->kept == NULL) {
                 self->kept = PyList_New(0);
@@ -387,7 +387,7 @@ static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void 
     if (self->kept == NULL && (self->kept = PyDict_New()) == NULL) {
         return -1;
     }
-    PyObject *kept = Py_NewRef(self->kept); /* storing may run code that closes the callback */
+    PyObject *kept = Py_NewRef(self->kept); /* nc_keep_in may run code that closes the callback */
     int status = nc_keep_in(kept, self->spec->result, who, -1, value, &address);
     Py_DECREF(kept);
     if (status == 0) {
@@ -414,8 +414,9 @@ static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, vo
     return keep_result(self, (PyObject *)pin);
 }
 
-/* Returns a new list of the items of `keep` to which C gets no reference, or NULL. C gets
- * references to the objects in the result, which `keep` holds in the order of their offsets. */
+/* Returns a new list of the items of `keep` that are not objects in the result, or NULL. C gets its
+ * own references to the objects in the result. In `keep`, these objects have the order of their
+ * offsets. */
 static PyObject *rest_of(const NcPyCallback *self, PyObject *keep, const void *result)
 {
     PyObject *rest = PyList_New(0);
@@ -444,7 +445,7 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
         }
         status = -1;
         if (rest != NULL) {
-            /* Wrapped in a tuple, the list counts as the memory of one result. */
+            /* A tuple around the list makes it one item, like the pin of a pointer. */
             PyObject *one = PyList_GET_SIZE(rest) != 0 ? PyTuple_Pack(1, rest) : NULL;
             status = one != NULL ? keep_result(self, one) : PyErr_Occurred() ? -1 : 0;
             Py_DECREF(rest);
@@ -457,8 +458,8 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     return status;
 }
 
-/* The prefix of messages on the result, a borrowed str; or NULL. Another thread that waits for the
- * GIL may read the old names (waiting.h), so the new tuple keeps them. */
+/* Returns the prefix of messages about the result, a borrowed str, or NULL. While another thread
+ * waits for the GIL, the old names may be read (waiting.h), so the new tuple keeps them alive. */
 static PyObject *result_name(NcPyCallback *self)
 {
     PyObject *names = self->names;

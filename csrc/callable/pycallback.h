@@ -11,13 +11,13 @@
  *     }
  *     return result;
  *
- * Exceptions. If the function raises any exception, or its result does not convert, C gets the
+ * Exceptions. If the function raises an exception, or if its result cannot be converted, C gets the
  * sentinel. platform/exceptions.h says where the exception goes. An unraisable report has the
  * function as its object.
  *
  * Objects. Objects in arguments, also inside structs, are borrowed from C; the Python function gets
- * its own references. Results belong to C, so each object in a result or sentinel comes with a new
- * reference.
+ * its own references. Results belong to C, so C gets a new reference to each object in a result or
+ * sentinel.
  *
  * If the C stack has no room for a call (stack.h), the function does not run, and RecursionError is
  * raised as if by the function.
@@ -32,9 +32,10 @@
  * it.
  *
  * Threads. C code may call from any thread, even from a thread that Python has never seen. All
- * fields of an NcPyCallback need the GIL, except `spec`, which never changes. After a call has left
- * Python, another thread may drop the last reference before the call returns. So a call reads no
- * field after it has left Python. */
+ * fields of an NcPyCallback need the GIL, with two exceptions: `spec` never changes, and `names`
+ * may be read while a thread waits for the GIL (waiting.h). After a call has left Python, another
+ * thread may drop the last reference before the call returns. So a call reads no field after it has
+ * left Python. */
 #ifndef NC_PYCALLBACK_H
 #define NC_PYCALLBACK_H
 
@@ -49,36 +50,35 @@
 
 #include <errno.h>
 
-/* Shared by all callbacks of a signature and set of options: where C passes the arguments and the
- * result, how both are converted, and the sentinel. Its counterpart for calls from Python is the
- * call interface (layout.h). Python code creates a spec once; it never changes. */
+/* What all callbacks of one signature and one set of options share: where C passes the arguments
+ * and the result, how both are converted, and the sentinel. For calls from Python, the counterpart
+ * is the call interface (layout.h). Python code creates specs; a spec never changes. */
 typedef struct NcPyCallback NcPyCallback;
 typedef struct NcPyCallbackCall NcPyCallbackCall;
 
 typedef struct {
     PyObject_HEAD
-    int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out); /* takes the GIL if needed and
-                                                                    returns 1. Or stores the
-                                                                    sentinel in `out` and returns 0;
-                                                                    the callback may then be gone */
-    PyObject
-        *readers; /* tuple, one for each argument: None for a number, "O" for an object, else the
-                     call interface of a function that returns such a value, or a callable that
-                     makes the argument's object */
+    /* Takes the GIL if needed and returns 1. If the function must not run, stores the sentinel in
+     * `out` and returns 0; the callback may then be freed. */
+    int (*enter)(NcPyCallback *, NcPyCallbackCall *, void *out);
+    /* A tuple with an item for each argument: None for a number, "O" for an object. Otherwise, the
+     * call interface of a function that returns such a value, or a Python function that makes the
+     * argument's object. */
+    PyObject *readers;
     PyObject *objects;       /* tuple: offsets of Python objects in the result */
     NcCallInterface *result; /* takes the result as its only argument; NULL for void and objects */
     PyObject *planned;       /* bytes: the closure plan */
     const struct NcClosurePlan *plan; /* the contents of `planned` (call/plan.h) */
     PyObject *sentinel;               /* bytes: C's result after a failure */
     size_t size;                      /* of the sentinel */
-    PyObject *keep;                   /* what the sentinel points to, or NULL */
-    char letter;                      /* of the result */
-    int has_gil;                      /* 1: C code holds the GIL when it calls (a user option) */
-    int python_errors;                /* 1: exceptions stay set even without an outer Python call */
-    int frees;                        /* 1: takes a pointer and returns void, like a destructor */
-    int passed;                       /* 1: callbacks are passed to a call, and have a stash */
-    int kept;                         /* 1: C stores them, and the functions that they return */
-    int sets_errno; /* 1: a failure sets errno; an OSError with one is not reported otherwise */
+    PyObject *keep;    /* keeps alive the memory that the sentinel points to; or NULL */
+    char letter;       /* of the result */
+    int has_gil;       /* 1: C code holds the GIL when it calls (a user option) */
+    int python_errors; /* 1: exceptions stay set even without an outer Python call */
+    int frees;         /* 1: takes a pointer and returns void, like a destructor */
+    int passed;        /* 1: callbacks are passed to a call, and have a stash */
+    int kept;          /* 1: C stores these callbacks, and any functions that they return */
+    int sets_errno;    /* 1: a failure sets errno; the errno of an OSError is the whole report */
 } NcCallbackSpec;
 
 extern PyTypeObject NcCallbackSpec_Type;
@@ -90,13 +90,13 @@ struct NcPyCallbackCall {
     int *number;      /* address of this thread's errno */
     int **innermost;  /* address of this thread's nc_errno_of_callback */
     int *outer;       /* error_number of the enclosing callback */
-    PyObject *before; /* an exception that was set before */
+    PyObject *before; /* the exception that was set before the call, or NULL */
     const NcStubSlot *slot; /* of the stub that C called */
 };
 
 enum {
     NC_PYCALLBACK_ACQUIRED = NC_GIL_RESTORED | NC_GIL_ENSURED,
-    NC_PYCALLBACK_RESTORE = 4, /* an exception in `before` */
+    NC_PYCALLBACK_RESTORE = 4, /* restore the exception in `before` at the end */
     NC_PYCALLBACK_FAILED = 8   /* the call has ended, and C got the sentinel */
 };
 
@@ -104,20 +104,21 @@ struct NcPyCallback {
     PyObject_HEAD
     NcCallbackSpec *spec;
     PyObject *function; /* NULL once closed */
-    PyObject *names;    /* str: the function's name in messages. Or a tuple: (name, prefix of
-                           messages about the result) or (name, name of the call, index of the
-                           argument). After the first message about the result: (name, prefix,
-                           previous `names`, None) */
-    NcStash *stash;     /* of the call that got the callback, or NULL; owned */
-    PyObject *kept;     /* what the last result points into, or NULL. For a callback passed to a
-                           call: a list, for all results. For a callback that C stores and that
-                           returns functions: a dict of these functions (kept.h) */
-    void *stub;         /* the C function pointer; owned */
+    /* A str: the function's name in messages. Or a tuple: (name, prefix of messages about the
+     * result) or (name, name of the call, index of the argument). When a message about the result
+     * may be needed, result_name() replaces it by (name, prefix, previous `names`, None). */
+    PyObject *names;
+    NcStash *stash; /* the stash of the call to which the callback was passed, or NULL; owned */
+    /* The object that the last result points into, or NULL. If the callback was passed to a call: a
+     * list of such objects, for all results. If C stores the callback, and it returns functions: a
+     * dict of these functions (kept.h). */
+    PyObject *kept;
+    void *stub; /* the C function pointer; owned */
 };
 
 /* Calls the function with args[1] to args[count] and releases these arguments. An argument is NULL
- * if its conversion raised an exception. args[0] is scratch space for the callee. Writes the C
- * result or the sentinel, and ends the call. */
+ * if its conversion raised an exception. args[0] is scratch space for the called function
+ * (PY_VECTORCALL_ARGUMENTS_OFFSET). Writes the C result or the sentinel, and ends the call. */
 void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
                        void *out);
 
@@ -131,7 +132,7 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given);
 /* The first and last steps of a call: save C's errno, and restore it. */
 static inline void nc_pycallback_errno_take(NcPyCallbackCall *call)
 {
-    call->number = &errno; /* looked up once: finding thread-local data takes a call */
+    call->number = &errno; /* look up once: each access to thread-local data takes a call */
     call->innermost = &nc_errno_of_callback;
     call->error_number = *call->number;
     call->outer = *call->innermost;
@@ -163,9 +164,9 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
 int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                        PyObject *value, NcPointer *out);
 
-/* caller(class, plans): returns a function of (signature, function, options). If the dict `plans`
- * has a plan for the signature, the returned function creates a Callback. Otherwise it returns
- * None, and Python code must create the Callback. */
+/* caller(class, plans): returns a built-in function of (signature, function, options). If `options`
+ * is empty and the dict `plans` has a plan for the signature, that function creates a Callback.
+ * Otherwise it returns None, and Python code must create the Callback. */
 PyObject *nc_caller(PyObject *module, PyObject *args);
 
 #endif

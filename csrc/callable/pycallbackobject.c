@@ -140,9 +140,9 @@ static PyMemberDef callbackspec_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* No tp_clear: only `readers` and `keep` can be part of a cycle. For a cycle through `readers`, the
- * collector clears the closure cells of the Python functions in it. `keep` must stay alive, because
- * C may still read it through the sentinel. */
+/* No tp_clear: only `readers` and `keep` can be part of a cycle. The collector breaks a cycle
+ * through `readers` by clearing the closure cells of the Python functions in `readers`. `keep` must
+ * stay alive, because C may still read it through the sentinel. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
     .tp_doc = "What all callbacks of a signature and of the same options share.",
@@ -242,8 +242,8 @@ static PyObject *function_name(PyObject *function)
     return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
 }
 
-/* Returns NcPyCallback.names for a function that is passed, a new reference. The last result is
- * cached. */
+/* Returns NcPyCallback.names for a function that is passed to a call, as a new reference. Caches
+ * the last result. */
 static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObject *name,
                                  Py_ssize_t index)
 {
@@ -282,7 +282,7 @@ static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, P
 
 /* Whether a signature is like that of qsort's comparison function: it takes two `void *` and
  * returns a value. Python code must convert callables to such a signature (_callable/passing.py),
- * because the second pointer may look like user data and is not. */
+ * because the second pointer looks like user data but is not user data. */
 static int compares(const char *signature)
 {
     const char *arguments = strrchr(signature, ':');

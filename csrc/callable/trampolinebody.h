@@ -4,9 +4,9 @@
  * Idea. For each shape, generate_trampolines.py writes a function `call_X(self, args)`. The
  * function converts the arguments, calls the C function of the callable's only entry, and converts
  * the result. The macros here wrap call_X as a built-in method, for f.builtin(...), and as a
- * vectorcall, for f(...). Both are as direct as hand-written C. nc_call_irregular handles keywords
- * and a wrong number of arguments. After the call, call_X reads one word to check whether a Python
- * function left an exception in any thread. */
+ * vectorcall, for f(...). Both forms call call_X directly, as hand-written C would.
+ * nc_call_irregular handles keywords and a wrong number of arguments. After the call, call_X reads
+ * one word to check whether a Python function left an exception in any thread. */
 #ifndef NC_TRAMPOLINEBODY_H
 #define NC_TRAMPOLINEBODY_H
 
@@ -15,8 +15,8 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* nc_get_X(self, args, i, out): converts argument i. Returns 0, 1 if arbitrary Python code may have
- * run, or -1 with an exception. */
+/* nc_get_X(self, args, i, out): converts argument i. Returns 0 on the fast path, 1 if arbitrary
+ * Python code may have run, or -1 with an exception. */
 NC_HOT_INLINE int nc_get_d(NcCallable *self, PyObject *const *args, Py_ssize_t i, double *out)
 {
     if (NC_LIKELY(PyFloat_CheckExact(args[i]))) {
@@ -49,7 +49,7 @@ NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
 NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
 {
     long small;
-    /* A small integer has one digit of at most 30 bits, so it fits. */
+    /* A small int has one digit of at most 30 bits, so it fits in an int32_t. */
     if (NC_LIKELY(nc_small_integer(args[i], &small))) {
         *out = (int32_t)small;
         return 0;

@@ -2,11 +2,11 @@
  * external references.
  *
  * Code that nativecall/_codegen generates needs no linker, because it calls functions only through
- * its arguments. Linking with LLVM would load LLVM, and would take a sixth of a millisecond per
- * file.
+ * addresses that it gets at run time (symbols.h). Linking with LLVM would load LLVM, and would take
+ * a sixth of a millisecond per file.
  *
- * The loader checks every number in a file before it uses the number. So a truncated or modified
- * file cannot crash it. The loader copies the needed sections to new pages. It resolves the
+ * The loader checks every offset and size in a file before it uses them, so a truncated or modified
+ * file cannot crash the loader. The loader copies the needed sections to new pages. It resolves the
  * references between the sections. Finally, it makes the pages executable and not writable. */
 #include "platform/functions.h"
 
@@ -30,8 +30,8 @@ PyObject *nc_has_room(PyObject *Py_UNUSED(module), PyObject *bytes)
 }
 
 /* code_refused(): returns a str: the reason why a page that was written to cannot be made
- * executable, or "" if it can. The answer may change: a process may lose this right when it drops
- * privileges. */
+ * executable, or "" if it can be made executable. The answer may change: a process may lose this
+ * right when it drops privileges. */
 PyObject *nc_code_refused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     size_t bytes = nc_page_bytes();
@@ -81,9 +81,9 @@ typedef struct {
     unsigned char *frames; /* the unwind tables, or NULL */
 } Loaded;
 
-/* Calls the unwinder's function `name`, which registers or deregisters unwind tables, because C++
- * exceptions may pass through the code. The unwinder is in GCC's runtime library, which is usually
- * present. Returns 0 if it is not. */
+/* Calls the unwinder's function `name`, which registers or deregisters unwind tables. C++
+ * exceptions that pass through the code need the tables. The unwinder is in GCC's runtime library,
+ * which is usually present. Returns 0 if that library is missing. */
 static int tell_unwinder(const char *name, unsigned char *frames)
 {
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -176,8 +176,8 @@ static size_t place_of(const File *file, const Elf64_Sym *symbol)
                : file->places[section] + symbol->st_value;
 }
 
-/* Resolves one reference in the section at `place`. Returns 0 if it cannot: for example, the target
- * is external. */
+/* Resolves one reference in the section at `place`. Returns 0 if that is impossible, for example
+ * because the target is external. */
 static int relocate(const File *file, unsigned char *memory, size_t place, size_t size,
                     const Elf64_Rela *reference)
 {
@@ -196,7 +196,7 @@ static int relocate(const File *file, unsigned char *memory, size_t place, size_
     if (type != R_X86_64_64) {
         value -= (uint64_t)(uintptr_t)memory + place;
     }
-    memcpy(memory + place, &value, width); /* of a distance, only the lower 4 bytes */
+    memcpy(memory + place, &value, width); /* a relative reference stores only the lower 4 bytes */
     return 1;
 }
 

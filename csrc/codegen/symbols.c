@@ -22,8 +22,8 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 /* The symbols of generated code: DATA(name, address) or FUNCTION(name). Generated code contains no
- * addresses, only indices into a table that it finds through its context. Linking an object file
- * without addresses takes half the time. */
+ * addresses, only indices into the table nc_symbols, which it finds through its context. An object
+ * file without addresses links in half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
     DATA(left, NULL)                                                                               \
     FUNCTION(PyGILState_Ensure)                                                                    \

@@ -2,7 +2,8 @@
  * the running Python.
  *
  * nativecall/_codegen/ generates code that reads the core's objects and calls functions. The
- * generator hard-codes no offsets or addresses. It gets those of the running process from here. */
+ * generator does not hard-code offsets or addresses. It gets them from here, as they are in the
+ * running process. */
 #ifndef NC_SYMBOLS_H
 #define NC_SYMBOLS_H
 

@@ -1,6 +1,6 @@
-/* csrc/conformance/providers.c: the module nativecall.conformance._providers. It creates types and
- * objects, correct and broken, with which the conformance kit tests consumers. Python code cannot
- * create them.
+/* csrc/conformance/providers.c: the module nativecall.conformance._providers. The conformance kit
+ * tests consumers with correct and broken types and objects. This module creates those that Python
+ * code cannot create.
  *
  * This file includes only nativecall_abi.h, as any provider could. The kit builds the test cases in
  * Python (nativecall/conformance/_hostile.py), and allocates their tables with cffi.
@@ -10,8 +10,9 @@
  *     behind(object)                                     the callable behind a built-in view, or
  *                                                        any other object itself
  *     finds_alone(find, object, signature, seconds)      whether `find` of tier 2 returns within
- *                                                        `seconds` in a thread without a thread
- *                                                        state, while the caller holds the GIL
+ *                                                        `seconds` when a thread without a thread
+ *                                                        state calls it and the caller of this
+ *                                                        function holds the GIL
  *
  * All created objects are immortal. All functions need the GIL. */
 #define PY_SSIZE_T_CLEAN

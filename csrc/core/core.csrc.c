@@ -16,7 +16,8 @@ int nc_core_pack(const char *text, size_t length, uint64_t *words, size_t *count
 }
 
 /* Ensures that cffi's functions can be called. Importing the wrapper's module sets the pointers to
- * them, so it is imported on first use. Returns 0, or -1 with an exception if the import fails. */
+ * cffi's functions, so the first use imports that module. Returns 0, or -1 with an exception if the
+ * import fails. */
 static int has_functions(void)
 {
     if (_cffi_from_c_pointer != NULL) {

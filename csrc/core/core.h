@@ -27,12 +27,12 @@ int nc_core_library_open(const char *path, unsigned int flags, void **library, c
  * NC_E_MISSING, or NC_E_FORMAT if the loader does not support versions. */
 int nc_core_library_symbol(void *library, const char *name, const char *version, void **address);
 
-/* Stores the file of a library, as the loader reports it. With glibc, it is empty for the process
- * itself. Returns NC_E_MISSING if the loader does not report it. */
+/* Stores the path of a library's file, as the loader reports it. With glibc, the path of the
+ * process itself is empty. Returns NC_E_MISSING if the loader reports no path. */
 int nc_core_library_path(void *library, char *path, size_t size);
 
-/* Stores the file that contains an address, and the nearest symbol's name and address. If there is
- * no symbol, the name is empty and the address 0. */
+/* Stores the path of the file that contains an address, and the name and address of the nearest
+ * symbol. If there is no symbol, the name is empty and the address 0. */
 int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start);
 
 #endif

@@ -40,10 +40,10 @@
  *   4. any other Python callable: `function` is NULL, and the consumer calls `object` itself
  *
  * Within each kind, the first accepted signature that matches is used. If the function of a capsule
- * or LowLevelCallable has none of the accepted types, prepare raises ValueError. An object of none
- * of these kinds raises TypeError. Function objects of other libraries (ctypes, cffi, Numba's
- * cfuncs, ufuncs) are called through Python. To call them directly, convert them to native
- * callables with nativecall.wrap().
+ * or LowLevelCallable has none of the accepted types, prepare raises ValueError. If an object is of
+ * none of the four kinds, prepare raises TypeError. Function objects of other libraries (ctypes,
+ * cffi, Numba's cfuncs, ufuncs) are called through Python. To call them directly, convert them to
+ * native callables with nativecall.wrap().
  *
  * User data is the context of the capsule. A function with user data matches only signatures with a
  * user data argument. A function without user data receives NULL in that argument.
@@ -53,8 +53,8 @@
  * NC_CALLBACK_CHECKS_ARGUMENT. Otherwise the callable is called through Python, which acquires the
  * GIL and checks for failures. A capsule's name does not state whether its function needs the GIL
  * or sets exceptions. (A Cython `cdef` function without noexcept may set them.) So the function is
- * assumed to need the GIL, unless you set NC_CALLBACK_TRUSTS_NAMES. The user who passes the capsule
- * is then responsible.
+ * assumed to need the GIL, unless you set NC_CALLBACK_TRUSTS_NAMES. Then the user who passes a
+ * capsule is responsible for this.
  *
  * Errors. nc_callback_leave() stores the call's exception. From then on nc_callback_enter() returns
  * 0, and your C function must return its sentinel. nc_callback_failed() costs one load. Release
@@ -82,9 +82,10 @@
 
 NC_C_BEGIN
 
-/* Options: the C code holds the GIL at each call. Otherwise nc_callback_enter() acquires it. */
+/* Options: the C code holds the GIL at each call. Without this option, nc_callback_enter() acquires
+ * the GIL. */
 #define NC_CALLBACK_HOLDS_GIL 1u
-/* nc_callback_current() returns the callback. */
+/* The callback can be nested: nc_callback_current() finds it. */
 #define NC_CALLBACK_NESTS 2u
 /* After each call the C code checks for failure as flags & NC_ERRORS_MASK specifies. */
 #define NC_CALLBACK_CHECKS_ERRORS 4u
@@ -114,7 +115,7 @@ typedef struct {
 /* One callback, from prepare to release. */
 typedef struct NcCallback {
     NcFunction function; /* of the C type of signature `matched`; NULL: call Python */
-    void *user_data;     /* pass it in that signature's user data argument */
+    void *user_data;     /* pass it in the user data argument of signature `matched` */
     size_t matched;      /* index of the accepted signature */
     uintptr_t flags;     /* NC_FLAG_* and NC_ERRORS_* of the function */
     PyObject *object;    /* the object passed; owned */
@@ -128,8 +129,8 @@ typedef struct NcCallback {
 } NcCallback;
 
 /* Why a callback failed. */
-#define NC_FAILED_RAISED 1   /* it raised */
-#define NC_FAILED_SHUTDOWN 2 /* it was called when Python could no longer be entered */
+#define NC_FAILED_RAISED 1   /* the Python callable raised an exception */
+#define NC_FAILED_SHUTDOWN 2 /* C called it when Python could no longer be entered */
 
 /* The function, cast to the C type of signature `matched`. */
 #define NC_CALLBACK_FUNCTION(callback, type) ((type)(callback)->function)
@@ -183,7 +184,8 @@ NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
     call->error_number = errno;
     call->gil = PyGILState_LOCKED; /* silences a compiler warning */
     if (!holds) {
-        /* At shutdown, a thread may enter only if it holds the GIL or called prepare. */
+        /* During shutdown, a thread may enter only if it holds the GIL, or if it called prepare
+         * during shutdown. */
         if (NC_UNLIKELY(nc_is_finalizing()) &&
             ((thread = PyGILState_GetThisThreadState()) == NULL ||
              (thread != nc_thread_unchecked() && thread != callback->finalizer))) {
@@ -230,8 +232,8 @@ NC_STATIC int nc_callback_leave(NcCallbackCall *call)
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* Parse a declaration into a signature on first use. The signature's text is immortal, like the
- * array. Return 0, or -1 with an exception. */
+/* Parse a declaration into a signature on first use. The text is never freed, because the array is
+ * static. Return 0, or -1 with an exception. */
 NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
 {
     char *text = (char *)PyMem_Malloc(strlen(accepted->declaration) + 1);
@@ -251,7 +253,8 @@ NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
     return 0;
 }
 
-/* Return the flags that rule out an entry. `told` is true for an entry with NC_ERRORS_ARGUMENT. */
+/* Return the flags that an entry must not have. `told` is 1 for an entry with
+ * NC_ERRORS_ARGUMENT. */
 NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options, int told)
 {
     const unsigned checks =
@@ -260,7 +263,7 @@ NC_STATIC_INLINE uintptr_t nc_callback_refuses(unsigned options, int told)
            ((options & checks) != 0 ? 0 : NC_ERRORS_MASK);
 }
 
-/* Use an entry if its flags suit, and return whether they do. */
+/* Use an entry if its flags are acceptable. Return whether they are. */
 NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry *entry, size_t i)
 {
     const int told = (entry->flags & NC_ERRORS_MASK) == NC_ERRORS_ARGUMENT;

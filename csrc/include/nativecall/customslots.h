@@ -1,13 +1,14 @@
 /* nativecall/customslots.h: for consumers of slots (SEP 200): looks up a type's slots inline.
  *
- *     PyCustomSlots_Import()                       for each object you receive, with the GIL
+ *     PyCustomSlots_Import()                       looks for the runtime; call it with the GIL for
+ *                                                  each object you receive
  *     PyCustomSlots_Check(obj)                     whether the object's type has slots
  *     PyCustomSlots_Count(obj)                     the number of rows
  *     PyCustomSlots_Table(obj)                     the rows, in the provider's order
  *     PyCustomSlots_Find(obj, id, expected_pos)    the row with that key, or NULL
  *     PyCustomSlots_FindKey(obj, key)              the same for an interned string
  *     PyCustomSlots_FindOnObject(obj, id, pos)     the object's own row, otherwise the type's
- *     PyCustomSlots_Flags(obj, id, pos)            the word of flags in that row, or 0
+ *     PyCustomSlots_Flags(obj, id, pos)            the flags in that row of FindOnObject, or 0
  *
  * All functions except Import can be called without the GIL. Hold a reference to the object or to
  * its type. A row stays valid as long as the type. Until Import succeeds, all functions act as if

@@ -1,8 +1,8 @@
 /* nativecall/detail/compat.h: hides differences between CPython versions.
  *
  * Guarantees: only this file and csrc/platform/compat.h test CPython's version. If a function's
- *             comment names a CPython function and the version that introduced it, both behave
- *             alike. Supports 3.11 and later.
+ *             comment names a CPython function and the version that introduced it, the two
+ *             functions behave alike. Supports 3.11 and later.
  * GIL:        required, unless documented otherwise. */
 #ifndef NATIVECALL_COMPAT_H
 #define NATIVECALL_COMPAT_H
@@ -109,8 +109,8 @@ NC_STATIC_INLINE void nc_type_without_inline_values(PyTypeObject *type)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Clear the managed __dict__ of an object in its deallocator. Needed before 3.12, where tp_clear
- * does not clear it. */
+/* Clear the managed __dict__ of an object in its deallocator. Needed before 3.12, where CPython's
+ * tp_clear does not clear that dict. */
 NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
 {
 #if PY_VERSION_HEX < 0x030C0000
@@ -130,7 +130,7 @@ NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
 {
     PyObject *key = PyUnicode_FromString(name);
     PyObject *value = key != NULL ? PyDict_GetItemWithError(dict, key) : NULL;
-    Py_IncRef(value); /* in cold code: a call compiles faster than the macro */
+    Py_IncRef(value); /* cold code uses the functions, which compile faster than the macros */
     Py_DecRef(key);
     return value;
 }

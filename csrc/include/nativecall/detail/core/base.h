@@ -2,10 +2,10 @@
  *
  * Idea:       this file and compiler.h contain most of the code that depends on the compiler.
  * Invariants: a function that can fail returns NC_OK or a negative NC_E_* below. Trailing
- *             out-parameters receive its results. Unless documented otherwise, a failure does not
- *             write them.
- * Threads:    each atomic helper accesses one naturally aligned word. It takes `void *` to save
- *             casts, and accesses the word through a may_alias type. The object must have the type
+ *             out-parameters receive its results. Unless documented otherwise, a function that
+ *             fails does not write to them.
+ * Threads:    each atomic helper accesses one naturally aligned word through a may_alias type. The
+ *             helpers take `void *`, so that callers need no casts. The object must have the type
  *             that the helper's name indicates: a pointer, size_t, intptr_t or uintptr_t.
  * Portable:   C99, C11, C++11; GCC, Clang (the __atomic builtins) and MSVC (Interlocked and
  *             volatile). */
