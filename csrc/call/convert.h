@@ -16,8 +16,8 @@ typedef struct {
 } NcLoopData;
 
 #if NC_HAS_MACHINE_CODE
-/* Raises the exception that the function's error convention requires. A failed Python function
- * (NC_ERRORS_PYTHON) has set its own. */
+/* Raises the exception that the function's error convention requires. With NC_ERRORS_PYTHON, the
+ * function has already set an exception. */
 void nc_loop_failed(const NcLoopData *data, uint64_t bits, uint32_t flags, uint32_t errors);
 void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps, void *data);
 #define NC_LOOP ((void *)(uintptr_t)nc_loop)

@@ -15,7 +15,7 @@
 #include "layout.h"
 
 /* Converts argument `index`, a function or a handle, and keeps the pointer alive as `cif->keep`
- * says. Returns 0, or -1 with an exception. */
+ * specifies. Returns 0, or -1 with an exception. */
 int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *const *args,
                      Py_ssize_t index, void **address);
 

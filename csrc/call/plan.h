@@ -31,10 +31,10 @@ enum {
     NC_STEP_POINTER,  /* kept valid by the NcPointer at `owner`, as for VIEW and FUNCTION */
     NC_STEP_OBJECT,   /* a Python object */
     NC_STEP_VIEW,     /* has `size` dimensions; its words are at `memory` */
-    NC_STEP_STRUCT, /* An argument has `memory` bytes. If it has pointers, the NcPointer at `owner`
-                         keeps them valid. Otherwise `owner` is 0, and `size` is NC_PIECES or
-                         NC_WHOLE. For a result, `owner` is 1 if it has pointers. If a result has no
-                         moves, C writes it to the address stored at `at` */
+    NC_STEP_STRUCT,   /* An argument has `memory` bytes. If it has pointers, the NcPointer at
+                         `owner` keeps them valid. Otherwise `owner` is 0, and `size` is NC_PIECES
+                         or NC_WHOLE. For a result, `owner` is 1 if it has pointers. If a result has
+                         no moves, C writes it to the address stored at `at` */
     NC_STEP_FUNCTION, /* like POINTER, for a function pointer or void * that C may store */
     NC_STEP_OUT,      /* the address of out-parameter `memory`, which is not in the frame */
     NC_STEP_LENGTH,   /* the length of a text, an integer of `size` bytes. The text is argument
@@ -159,9 +159,9 @@ typedef struct {
 enum {
     NC_CONVERSION_KEEPS = 1,      /* the exception stays set in the thread state */
     NC_CONVERSION_SETS_ERRNO = 2, /* errno shows a failure */
-    NC_CONVERSION_REACHES_C = 4, /* C sees a failure of the function itself: raise nothing for it */
-    NC_CONVERSION_TELLS = 8,     /* failures set the caller's int; the function does not set it */
-    NC_CONVERSION_BY_CODE = 16,  /* the function reports failures by errno or its last argument */
+    NC_CONVERSION_REACHES_C = 4,  /* C sees failures of the function itself, so raise nothing */
+    NC_CONVERSION_TELLS = 8,      /* failures set the caller's int; the function does not set it */
+    NC_CONVERSION_BY_CODE = 16,   /* the function reports failures by errno or its last argument */
 };
 
 typedef struct NcConversion {

@@ -53,9 +53,9 @@ typedef struct {
 extern PyTypeObject NcThunkSpec_Type;
 extern PyTypeObject NcThunk_Type;
 
-/* Makes a thunk of a function whose current target is `target`. It binds values[i] as argument i
- * for each place of the spec. Returns NULL with an exception if a value does not fit, or the system
- * refuses stubs. */
+/* Makes a thunk of a function whose current target is `target`. For each place of the spec,
+ * values[index] is bound as argument `index`. Returns NULL with an exception if a value does not
+ * fit, or the system refuses stubs. */
 NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
                       PyObject *const *values);
 

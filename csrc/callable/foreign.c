@@ -14,10 +14,10 @@
 
 /* ---- capsules -------------------------------------------------------------------------------- */
 
-/* The name and owner of a capsule, in one block. The capsule's name points into the block, so the
- * block is found from the name. A named capsule cannot keep the block in its context, because SciPy
- * passes the context to the function as user data. SciPy refuses nameless capsules, so these keep
- * the block in their context. */
+/* The name and owner of a capsule, in one block. The capsule's name points into the block, so
+ * block_of() finds the block from the name. A named capsule cannot keep the block in its context,
+ * because SciPy passes the context to the function as user data. SciPy refuses nameless capsules,
+ * so these keep the block in their context. */
 typedef struct {
     PyObject *owner; /* kept alive by the capsule */
     char name[1];    /* the capsule's name, of any length */

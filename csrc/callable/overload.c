@@ -344,7 +344,8 @@ static inline int class_of(NcCallable *owner, NcDispatcher *self, PyObject *valu
 }
 
 /* Packs the classes of all arguments into one number; returns 0 if an argument has no class. A 1
- * bit above the classes marks the number of arguments. */
+ * bit above the classes marks where they end, so calls with different numbers of arguments
+ * differ. */
 static inline uint64_t key_of(NcCallable *owner, NcDispatcher *self, PyObject *const *args,
                               Py_ssize_t nargs)
 {

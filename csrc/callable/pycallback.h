@@ -1,9 +1,10 @@
-/* csrc/callable/pycallback.h: C function pointers that call Python functions (closures). This is
- * the part that all signatures share.
+/* csrc/callable/pycallback.h: C function pointers that call Python functions (closures). This
+ * header declares the part that all signatures share.
  *
  * How it works. C code calls a stub (stub.h), which jumps to nc_entry (call/entry.h) with the
  * NcPyCallback that holds the Python function. closure.c converts the arguments to Python objects,
- * following the plan of the spec. Everything that does not depend on the argument types is here:
+ * following the plan of the spec. This header declares everything that does not depend on the
+ * argument types. In outline, a call does this:
  *
  *     if (self->spec->enter(self, &call, &result)) {
  *         args[1] = nc_pycallback_float(x);

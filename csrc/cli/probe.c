@@ -2,7 +2,7 @@
  *
  * `nativecall demo` checks and times these calls on machines without a compiler. The loops use only
  * the public headers. As in a consumer, each loop is compiled for one signature and one way to look
- * up the function, so the loop contains no branches on these. */
+ * up the function, so the loop does not branch on them. */
 #include "platform/functions.h"
 
 #include <string.h>

@@ -53,8 +53,8 @@
  * NC_CALLBACK_CHECKS_ARGUMENT. Otherwise the callable is called through Python, which acquires the
  * GIL and checks for failures. A capsule's name does not state whether its function needs the GIL
  * or sets exceptions. (A Cython `cdef` function without noexcept may set them.) So the function is
- * assumed to need the GIL, unless you set NC_CALLBACK_TRUSTS_NAMES. Then the user who passes a
- * capsule is responsible for this.
+ * assumed to need the GIL, unless you set NC_CALLBACK_TRUSTS_NAMES. With this option, the user who
+ * passes a capsule must ensure that its function neither needs the GIL nor sets exceptions.
  *
  * Errors. nc_callback_leave() stores the call's exception. From then on nc_callback_enter() returns
  * 0, and your C function must return its sentinel. nc_callback_failed() costs one load. Release
