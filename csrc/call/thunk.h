@@ -9,24 +9,25 @@
 
 #include "thunkobject.h"
 
-/* Handles a failed step; `bits` is the value that failed. If the step is `tested`, the function
- * itself failed. If the caller's error convention can report that, sets errno or *told, as `flags`
- * (NC_CONVERSION_*) specify.
+/* Handles a failed step; `bits` is the value that failed. If `step == tested`, the C function
+ * itself reported the failure. If the caller's error convention can report that, sets errno or
+ * *told, as `flags` (NC_CONVERSION_*) specify.
  *
- * Otherwise takes the GIL and raises an exception. `helper.maker(name)` returns a Python function,
- * which is called with (step, bits, reported) and returns the exception. It returns None if the C
- * function set an exception itself, or if the C function is a callback that has just reported an
- * exception.
+ * Otherwise takes the GIL and raises an exception. Then sets errno to ERANGE if `flags` include
+ * NC_CONVERSION_SETS_ERRNO, and *told to 1 if `told` is not NULL. Python code creates the
+ * exception: `maker = spec->helper.maker(name)`, then `maker(step, bits, reported)`. `reported` is
+ * true if the C function is a callback that has just reported an exception. The maker returns None
+ * if the C function set an exception itself, or if this failure was already reported.
  *
  * The exception is treated like those of callbacks (platform/exceptions.h). With
  * NC_CONVERSION_KEEPS it stays set, for callers that hold the GIL and check for exceptions.
- * Preserves errno, unless errno reports failures. */
+ * Without NC_CONVERSION_SETS_ERRNO, preserves errno. */
 void nc_thunk_failed(const NcThunk *thunk, uint64_t step, uint64_t bits, uint32_t flags,
                      uint32_t tested, int *told);
 /* For thunks of functions that need the GIL: takes the GIL, in any thread. Returns a value for
- * nc_thunk_drop_gil. If the function must not be called, leaves the GIL as it was and returns -1:
- * if Python is finalizing, the thread belongs to another interpreter, or an exception was left in
- * the thread. Preserves errno. */
+ * nc_thunk_drop_gil. The function must not be called if Python is finalizing, the thread belongs to
+ * another interpreter, or an exception was left in the thread. In these cases, leaves the GIL as it
+ * was and returns -1. Preserves errno. */
 int nc_thunk_take_gil(void);
 /* Releases the GIL. An exception that the function set is treated like those of callbacks. With
  * `keep` it stays set, if the caller already held the GIL; such callers check for exceptions.

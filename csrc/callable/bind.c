@@ -96,7 +96,8 @@ static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *
     return thunk;
 }
 
-/* The size of the cache of call interfaces of a function with a check. A full cache is cleared. */
+/* Maximum number of cached call interfaces for one function with a check. A full cache is
+ * cleared. */
 enum { MOST_CHECKED = 256 };
 
 /* Returns the call interface of a thunk's callable, with the check of the inner function: a new
@@ -274,7 +275,7 @@ static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char
     return make(self, unchecked(wanted), key, NULL, name);
 }
 
-/* Whether `convert` handles this callable in C, except that Python code makes new specs. */
+/* Whether `convert` handles this callable in C. Python code still makes new specs. */
 static int is_plain(const NcCallable *self)
 {
     return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
@@ -367,7 +368,8 @@ const char nc_doc_convert[] =
     "    signature, you get this callable. If a value does not fit during a call, C gets NaN, 0\n"
     "    or NULL, and Python raises OverflowError or ValueError. An overloaded callable uses its\n"
     "    entry of the same signature, which `specialize` may add. Without such an entry, it\n"
-    "    converts the entry that loses least.\n\n"
+    "    converts the entry that loses the least precision: for a double, one that takes a\n"
+    "    double, not a float.\n\n"
     "Raises\n------\n"
     "SignatureError\n"
     "    The signature cannot be converted; the message says why.\n\n"

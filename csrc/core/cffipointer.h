@@ -1,6 +1,6 @@
 /* csrc/core/cffipointer.h: calls cffi to make and read pointers, write values and read numbers.
- * core.csrc.c defines these functions, because only code that cffi wraps can use cffi's C
- * functions. */
+ * These functions are defined in core.csrc.c, the preamble of the cffi extension module, because
+ * cffi's C functions (_cffi_from_c_pointer, ...) exist only inside such a module. */
 #ifndef NC_CORE_CFFIPOINTER_H
 #define NC_CORE_CFFIPOINTER_H
 

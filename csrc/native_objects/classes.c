@@ -138,23 +138,23 @@ static int publish(PyTypeObject *type, NcClass *cls)
     PyObject *value;
     type->tp_vectorcall = construct;
     while (status == 0 && PyDict_Next(found, &position, &name, &value)) {
-        /* None deletes the attribute. Bypass the metaclass, which refuses to set native names. */
+        /* Bypass the metaclass, which refuses to set native names. */
         status = PyType_Type.tp_setattro((PyObject *)type, name, value == Py_None ? NULL : value);
     }
     Py_XDECREF(found);
     return status;
 }
 
-/* begin_objects(): installs the hooks that create classes, and freezes the root class. The hooks:
+/* begin_objects(): freezes the root class, and installs `describe` and `publish`, which run when a
+ * class is created. These two functions call Python hooks:
  *
- *   describe(name, bases, namespace) -> (size, alignment, fields, methods) as the class body
+ *   describe_class(name, bases, namespace) -> (size, alignment, fields, methods) as the class body
  *       declares them, or None if it declares none. Changes the namespace in place. A field is
- *       (name, code, offset, class). A reference has None as its code; its class is None if any
- *       class is valid, or ... for the class that is being created. A method is (name, canonical
- *       signature, address or 0, flags, whether C gets a pointer to the fields as self).
- *   publish(class, address of its NcClass) -> dict of attributes for the class
- *   view(array, name, address in the first object, code or None, class that defines the field) ->
- *       view of the field in all objects of an array */
+ *       (name, code, offset, class). A reference has the code None. Its class is None if any class
+ *       is valid, and Ellipsis if it is the class that is being created. A method is (name,
+ *       canonical signature, address or 0, flags, whether C gets a pointer to the fields as self).
+ *   publish_class(class, address of its NcClass) -> dict of attributes for the class. The value
+ *       None deletes an attribute. */
 PyObject *nc_begin_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     nc_objects->describe = describe;
@@ -170,7 +170,7 @@ PyObject *nc_object_at_address(PyObject *Py_UNUSED(module), PyObject *address)
     return object != NULL ? nc_object_as_python(object) : NULL;
 }
 
-/* native_order(class): the class and its native bases, as a tuple in their native order. */
+/* native_order(class): the class and its native bases, as a tuple in the order of the MRO. */
 PyObject *nc_native_order(PyObject *Py_UNUSED(module), PyObject *type)
 {
     const NcClass *cls = class_of(type);

@@ -52,7 +52,8 @@ typedef struct {
     /* Native objects: nativecall/_native_objects. NULL until that package is imported. */
     PyObject *describe_class; /* (name, bases, namespace) -> the class's declarations */
     PyObject *publish_class;  /* (class, address of its NcClass) -> dict of attributes */
-    PyObject *view_array;     /* (array, name, address, code, class) -> NumPy view of the field */
+    PyObject *view_array;     /* (array, name, address in the first object, code or None, class that
+                                 defines the field) -> NumPy view of the field in all objects */
     /* Set when the package is imported. */
     PyObject *describe; /* (Signature, hidden arguments, policies) -> a call interface's parts */
     PyObject *cif_of;   /* (signature in any spelling) -> its call interface */

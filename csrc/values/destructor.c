@@ -178,7 +178,8 @@ static PyObject *one_owned(PyObject *value, PyObject *owns)
     if (referents_of(value, &found)) {
         if (found.destructor != NULL && found.destructor->name != NULL && function != Py_None &&
             found.destructor->function == NULL) {
-            /* The call failed, so the caller never received the pointer and cannot close it. */
+            /* keep_given (call.c) passes a function for a close= handle only after a failed call.
+             * The call did not return the handle, so the Destructor must close it. */
             Py_XSETREF(found.destructor->name, Py_NewRef(PyTuple_GET_ITEM(owns, 0)));
             found.destructor->function = Py_NewRef(function);
         }

@@ -299,7 +299,7 @@ def _gaps(node: Foreign, holder: str = "") -> Iterator[tuple[str, str]]:
     """Yield the name of each unknown type in `node`, and of the outermost struct that contains it.
 
     If no struct contains the type, both names are equal.
-    If the type is a pointer to a function, search the function's result and arguments.
+    If `node` is a pointer to a function, also search the function's result and arguments.
     """
     node = node.main or node
     function = function_of(node)

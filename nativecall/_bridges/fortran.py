@@ -6,8 +6,9 @@ calls a function and writes the function's result through the first argument.
 
 The object's docstring names the arguments but not their kinds: `float` is both real(4) and real(8).
 The docstring reorders optional arguments, and never gives the kind of the result. So you write the
-signature, in one of two forms. ``"d:d"`` passes scalars by value, as the function is declared; a C
-function is created that passes them by reference. ``"v:&d&d"`` is what the procedure itself takes.
+signature, in one of two forms. With ``"d:d"``, you pass scalars by value. nativecall creates a C
+function that passes them to the procedure by reference. With ``"v:&d&d"``, you call the procedure
+itself.
 
 The required arguments and the maximum number of arguments are checked against the docstring. The
 kind of one argument is also checked: f2py's error for an object of a wrong type names that kind.
@@ -91,8 +92,9 @@ class _Docstring:
         shapes = " ".join(re.findall(r"with bounds \((.*)\)", text))
         # Arguments of f2py's subroutines for assumed-shape arrays.
         self.assumed = {*re.findall(r"\bf2py_\w+_d\d+\b", shapes)}
-        # Some arguments may be missing from the text: lengths of unnamed arrays, or those whose
-        # default was changed in the .pyf file.
+        # The text may omit arguments, for example a length that only an array's bounds mention. If
+        # a default is not a plain shape() or len(), the .pyf file was edited, so assume that
+        # arguments are missing.
         known.update(self.assumed, map(_name, self.returned))
         by_itself = re.compile(r"shape\(\w+, ?\d+\)|len\(\w+\)")
         defaults = re.findall(r"^    Default:? (.*)", text, re.MULTILINE)

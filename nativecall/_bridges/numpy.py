@@ -110,7 +110,9 @@ def loops(obj: Foreign) -> bool | None:
 
 
 def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
-    """Return a callable for one loop of a NumPy ufunc: over arrays, and for single elements.
+    """Return a callable for one loop of a NumPy ufunc.
+
+    The callable has one entry for single elements and one for arrays.
 
     `wrap` converts every loop of a ufunc to a C function of numbers. C code that has arrays can
     call the loop itself. Its type is ``void (char **args, const intptr_t *dimensions, const
@@ -132,9 +134,10 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
     Returns
     -------
     NativeCallable
-        Its entries are ``d:dd`` and ``v:&&b&q&q``. The first is missing for generalised ufuncs, and
-        for types that cannot be passed by value. NumPy calls loops without the GIL. If a loop sets
-        an exception, C code is not notified, but the Python call in progress raises it.
+        For ``"dd->d"``, its entries are ``d:dd`` (single elements) and ``v:&&b&q&q`` (arrays). The
+        first is missing for generalised ufuncs, and for types that cannot be passed by value. NumPy
+        calls loops without the GIL. If a loop sets an exception, C code is not notified, but the
+        Python call in progress raises it.
 
     Raises
     ------

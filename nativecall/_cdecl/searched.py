@@ -7,8 +7,8 @@ line. It also returns:
 - for ``__has_include``, the tested file or, if it is missing, the system's directories;
 - a dangling link where a header could be; the headers are then not cached.
 
-Two cases are not covered: the compiler's own directories, which it searches before the system's,
-and names that macros pass to ``#include`` or ``__has_include``.
+Two cases are not covered: the compiler's default directories, except the system's for
+``__has_include``; and names that macros pass to ``#include`` or ``__has_include``.
 """
 
 from __future__ import annotations

@@ -159,7 +159,10 @@ def _show_values(output: Output, entries: Sequence[NativeCallable]) -> bool:
 
 
 class _Way:
-    """A kind of call to time: one run of `timer` makes `calls` calls. Samples are per call."""
+    """One way of calling a function, and its timings in seconds per call.
+
+    One run of `timer` makes `calls` calls.
+    """
 
     def __init__(self, name: str, timer: Timer, calls: int) -> None:
         self.name = name

@@ -97,10 +97,11 @@ def load(
         several of these. A `str` is a path if it begins with ``.`` or ``/``. Declarations of
         included headers count, too. Functions and variables are looked up on first use.
         Headers are read through the C compiler's preprocessor (``$CC``, otherwise cc, gcc or
-        clang). The result is cached until a header changes, or until a directory changes that the
-        compiler searches before it finds a header. If a header changes while it is read, the result
-        is not cached. Two changes are not detected: a new header in one of the compiler's own
-        directories, and a new header in a directory that is searched only for a name from a macro.
+        clang). The result is cached until there is a change to a header, or to a directory that the
+        compiler searches before the header's directory. If a header changes while it is read, the
+        result is not cached. A new header is not detected in one of the compiler's default
+        directories. Nor is it detected in a directory that is searched only for an ``#include``
+        whose name is a macro.
     include : path or sequence of paths
         Directories to search first for headers.
     define : mapping of str to str, int or None

@@ -1,7 +1,8 @@
 """Translate plans of rules.py to conversions, which call a C function through another signature.
 
-A `Conversion` lists operations (ops) in order, with the place of each value. The core executes a
-conversion that is packed as structs of csrc/call/plan.h, or _codegen/conversioncode.py compiles it.
+A `Conversion` lists operations (ops) in order, with the place of each value. A conversion is either
+packed as structs of csrc/call/plan.h, which the core executes, or compiled by
+_codegen/conversioncode.py.
 The body of a ufunc loop is also a conversion.
 """
 
@@ -48,8 +49,8 @@ _DIRECT = {("f", "d"): _WIDEN, ("i", "d"): _INTEGER, ("d", "f"): _NARROW}
 class At(namedtuple("At", ["base", "at", "offset"], defaults=(0,))):
     """The place of a value: `at` bytes from a base.
 
-    If the base includes `POINTER`, a pointer is stored there, and the value is `offset` bytes
-    behind the pointer.
+    If the base includes `POINTER`, a pointer is stored there, and the value is at that pointer plus
+    `offset` bytes.
     """
 
     __slots__ = ()
@@ -441,7 +442,8 @@ class _Writer:
     def compare(self, code: int, at: At, number: int, ctype: CType, step: int) -> None:
         """Add a comparison of an integer or pointer with `number`.
 
-        The op fails with `step` unless they are equal or, for `OTHER`, unless they differ.
+        With `EQUAL`, the op fails with `step` if they differ. With `OTHER`, it fails if they are
+        equal.
         """
         if ctype.kind not in ("bool", "int"):
             ctype = scalar("Q")

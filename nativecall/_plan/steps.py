@@ -85,7 +85,7 @@ def step(
 def joined(header: bytes, rows: Sequence[bytes], moves: Iterable[tuple[int, int, int]]) -> bytes:
     """Join header, steps and moves into a plan.
 
-    In the plan, each step stores the offset of its first move from the step itself.
+    In the plan, each step stores where its first move is, as an offset in bytes from the step.
     """
     done = [header]
     for left, row in zip(range(len(rows), 0, -1), rows, strict=True):

@@ -6,9 +6,12 @@ The result, out-parameters, and the fields of a returned struct are outputs.
 With a NumPy signature, such as ``(n),(n)->()``, operands are pointers to arrays, strided views, or
 numbers:
 
-- Outputs are the function's result and its last pointers and views that are not const.
-- Lengths are integers named like a dimension. If no argument has such a name, all integers that are
-  not inputs are lengths. They follow the order in which the signature first names the dimensions.
+- The numbers that the function returns are the first outputs. The signature's other outputs are the
+  arguments declared in `out`, and the last pointers and views that are not const.
+- Lengths are integers named like a dimension. If no argument has such a name, the integers are the
+  lengths, unless all of them are scalar inputs. This requires one integer for each named dimension,
+  in the order in which the signature first names the dimensions. If only some integers could be
+  scalar inputs, name the arguments.
 - All other arguments are inputs.
 - If the signature has more inputs than there are remaining arguments, the function changes some
   outputs in place: these arguments are both inputs and outputs.
@@ -316,7 +319,8 @@ def _require_told(
 def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list[int]:
     """Return the outputs that are also inputs: those declared ``"inout"``.
 
-    If the NumPy signature leaves an input for every output, return all outputs.
+    `count` is the number of inputs for which no other argument is left. If it equals the number of
+    outputs, return all outputs.
     """
     said = [out.index for out in one.policies.out if out.given]
     if not 0 < count <= len(written):
@@ -375,7 +379,7 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
 
 
 def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], wanted: Core) -> None:
-    """Refuse an operand that has too few items or other rows than the pointer's declaration.
+    """Refuse an operand with fewer items than the pointer's declaration, or with other row lengths.
 
     `double r[2][3]` matches ``(2,3)`` or ``(6)``, `double (*r)[3]` matches ``(n,3)``.
     """

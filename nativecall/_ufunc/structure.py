@@ -4,9 +4,9 @@ This module uses NumPy's C API like code compiled with NumPy's headers. The caps
 contains the functions, numbered as in `__ufunc_api.h`. `ufuncobject.h` declares the struct. Both
 have been stable since NumPy 1.7, except for later fields of the struct.
 
-Guarantees: this module reads a ufunc only if it supports the version of NumPy, and the struct's
-fields agree with the ufunc's Python attributes. Otherwise it raises `Unknown` with the reason. The
-memory that a new ufunc points to lives as long as the ufunc.
+Guarantees: this module reads a ufunc only if NumPy's version is in `KNOWN`, and if the struct's
+fields agree with the ufunc's Python attributes. Otherwise, the module raises `Unknown` with the
+reason. The memory that a new ufunc points to lives as long as the ufunc.
 """
 
 from __future__ import annotations

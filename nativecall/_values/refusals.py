@@ -74,8 +74,9 @@ def refuse(
 def _check_rows(cif: CallInterface, index: int, view: memoryview, who: str) -> None:
     """Raise ValueError unless the rows of a buffer match the arrays that a pointer points to.
 
-    Rows match if all lengths except the first agree. One-dimensional arrays also match if the
-    product of the buffer's last lengths is the array's length.
+    Rows match if all lengths except the first agree. If the pointer points to one-dimensional
+    arrays, the rows also match if some of the buffer's last dimensions multiply to the array's
+    length.
     """
     array: Foreign = cif.types[index]
     lengths, shape = array.pointee.shape, view.shape or ()

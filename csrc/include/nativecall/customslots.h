@@ -8,7 +8,8 @@
  *     PyCustomSlots_Find(obj, id, expected_pos)    the row with that key, or NULL
  *     PyCustomSlots_FindKey(obj, key)              the same for an interned string
  *     PyCustomSlots_FindOnObject(obj, id, pos)     the object's own row, otherwise the type's
- *     PyCustomSlots_Flags(obj, id, pos)            the flags in that row of FindOnObject, or 0
+ *     PyCustomSlots_Flags(obj, id, pos)            the flags in the row that FindOnObject finds,
+ *                                                  or 0 without a row
  *
  * All functions except Import can be called without the GIL. Hold a reference to the object or to
  * its type. A row stays valid as long as the type. Until Import succeeds, all functions act as if
