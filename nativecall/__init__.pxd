@@ -33,8 +33,10 @@
 # Exceptions. Functions that raise are declared `except -1` or `except NULL`. The functions of
 # signature.h return NC_OK or another NC_* status instead; see nc_status_text(). Declare the types
 # of looked-up functions `noexcept nogil`: without `noexcept`, Cython checks for an exception after
-# each call. An entry with NC_ERRORS_PYTHON may set an exception. Either refuse such entries
-# (NC_ERRORS_MASK), or call them through a type with `except *`.
+# each call. Either refuse entries with NC_ERRORS_PYTHON (NC_ERRORS_MASK), or call them through a
+# type with `except *`. An entry of any error convention may leave an exception when it takes the
+# GIL: after the calls, return from a function declared `except -1` with
+# `-1 if PyErr_Occurred() != NULL else 0` (cpython.exc), as docs/cython.md shows.
 #
 # Constants. NATIVECALL_SIG is a macro that takes a string literal. Declare a constant whose C name
 # is the whole macro call, as above: the C compiler then folds each use. Do not use an `enum`, which
@@ -272,6 +274,10 @@ cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
     int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor *inner) noexcept
     int nc_signature_dimension(
         const NcSignatureType *type, size_t axis, size_t *length) noexcept
+
+
+cdef extern from "nativecall/signature.h" nogil:
+    int nc_prototype_signature(const char *text, char *out) noexcept
 
 
 cdef extern from "nativecall/detail/core/packed.h" nogil:

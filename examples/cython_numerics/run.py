@@ -49,6 +49,7 @@ with built(Path(__file__).resolve().parent, "--cython-c-in-temp"):
 
     show_error(numerics.integrate, broken, 0.0, 1.0, 500)
     show_error(numerics.find_root, libm.cos, 0.0, 1.0)
+    show_error(numerics.mean_by_lookup, nc.callback("d:d", lambda x: x / 0.0), POINTS)
 
     print(f"the mean of fabs from -0.5 to 0.5 by {POINTS} points")
     show("bare pointer", numerics.mean_by_pointer, libm.fabs.address())

@@ -54,11 +54,14 @@ static PyObject *integrate(PyObject *module, PyObject *args)
     f = (Integrand)(uintptr_t)nc_native_function(callable, d_d, refuse);
     if (f != NULL) {
         /* args keeps the callable, and with it the function, alive. */
-        Py_BEGIN_ALLOW_THREADS for (i = 0; i < n; i++)
-        {
+        PyThreadState *python = PyEval_SaveThread();
+        for (i = 0; i < n; i++) {
             sum += f(a + ((double)i + 0.5) * step);
         }
-        Py_END_ALLOW_THREADS
+        PyEval_RestoreThread(python);
+        if (PyErr_Occurred()) {
+            return NULL; /* whatever f's error convention is: it may have run Python code */
+        }
     } else {
         for (i = 0; i < n; i++) {
             double value;

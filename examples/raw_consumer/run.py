@@ -10,7 +10,7 @@ from pathlib import Path
 import nativecall as nc
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from _shared import built, cosine, way
+from _shared import built, cosine, show_error, way
 
 N = 200_000
 
@@ -30,3 +30,5 @@ with built(Path(__file__).resolve().parent):
         value, native = midpoint.integrate(f, 0.0, 1.0, N)
         lasted = (time.perf_counter() - start) / N * 1e9
         print(f"{name:<18} {value:.9f} called {way(native):<15} {lasted:5.1f} ns a call")
+    # A callback has no error convention, and takes the GIL: it leaves its exception.
+    show_error(midpoint.integrate, nc.callback("d:d", lambda x: x / 0.0), 0.0, 1.0, N)

@@ -152,6 +152,9 @@ static PyObject *call_native(const Choice *choice, const Value *arguments)
     char signature[32]; /* one word has 13 symbols */
     size_t length;
     Value result = call(choice, arguments);
+    if (PyErr_Occurred()) {
+        return NULL; /* an entry of any error convention may have run Python code */
+    }
     nc_signature_unpack(&choice->word, 1, signature, sizeof signature, &length, NULL);
     if (result.type == 'f' || result.type == 'd') {
         return Py_BuildValue("(sid)", signature, choice->widened, result.real);

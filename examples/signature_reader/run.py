@@ -141,3 +141,4 @@ with built(Path(__file__).resolve().parent):
     show_error(signature_reader.describe, "double (double)")
     show_error(signature_reader.call, sqrt, "i", (1 << 40,))
     show_error(signature_reader.call, sqrt, "Z", (1.0,))
+    show_error(signature_reader.call, nc.callback("d:d", lambda x: x / 0.0), "d", (1.0,))

@@ -158,6 +158,17 @@ def canonical(bytes text):
     return status, out[:written].decode() if status == NC_OK else written
 
 
+def of_declaration(bytes text):
+    """The signature of a C declaration, None if there is none."""
+    cdef bytearray out = bytearray(len(text) + 1)
+    cdef const char *given = text
+    cdef char *written = out
+    cdef int status
+    with nogil:
+        status = nc.nc_prototype_signature(given, written)
+    return (<bytes>written).decode() if status == NC_OK else None
+
+
 cdef dimensions(const nc.NcSignatureType *type):
     cdef size_t axis = 0
     cdef size_t length

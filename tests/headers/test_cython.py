@@ -335,6 +335,14 @@ def test_canonical_text(cy):
     assert cy.canonical(b"d:w") == (constants["NC_E_FORMAT"], 2)
 
 
+def test_the_signature_of_a_declaration(cy):
+    assert cy.of_declaration(b"int (double x, const float *y)") == "i:d&f"
+    for text in ("double (double, void *)", "void (unsigned long, char)", "int *(PyObject *)"):
+        assert cy.of_declaration(text.encode()) == nc.Signature(text).text
+    for text in ("double", "double (struct pair)", "double (double, ...)", "double (double) x"):
+        assert cy.of_declaration(text.encode()) is None
+
+
 def test_the_cursor(cy):
     kind = {name: n for name, n in cy.constants().items() if name.startswith("NC_KIND_")}
     place = {name: n for name, n in cy.constants().items() if name.startswith("NC_PLACE_")}

@@ -123,6 +123,7 @@ y' = y - t         4.718281828 called through Python; e + 2 is 4.718281828
 y' = fdim(t, y)    2.000000000 called natively
 ZeroDivisionError: {division}
 ValueError:        the function has the same sign at both ends
+ZeroDivisionError: {division}
 the mean of fabs from -0.5 to 0.5 by 100000 points
 bare pointer       0.250000000 {time} ns a call
 native callable    0.250000000 {time} ns a call
@@ -187,6 +188,7 @@ cos                0.841470985 called natively        {time} ns a call
 cos.builtin        0.841470985 called natively        {time} ns a call
 math.cos           0.841470985 called through Python  {time} ns a call
 a Python function  0.841470985 called through Python  {time} ns a call
+ZeroDivisionError: {division}
 """,
     "shipping/run.py": """
 wheel              geometry/__init__.py geometry/__init__.pyi geometry/geometry.nc \
@@ -258,6 +260,7 @@ math.sqrt of d     1.414213562 through Python
 ValueError:        'signature' must be a canonical signature, like 'd:dd' (got 'double (double)')
 OverflowError:     an argument of type 'i' must fit int32 (got 1099511627776)
 ValueError:        'types' must consist of 'i', 'q', 'f' and 'd' (got 'Z')
+ZeroDivisionError: {division}
 """,
     "particles/run.py": """
 made               1000000

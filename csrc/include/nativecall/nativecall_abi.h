@@ -1,12 +1,12 @@
 /* nativecall/nativecall_abi.h: finds C functions in Python callables (docs/abi/find.md). One file
  * to copy (C99 or C++11). Without a runtime, lookups find nothing. Hold a reference to obj.
- *     static const char *d_d;                                          one per signature
  *     if (!nc_abi_offers(obj)) ...                                     common case: call Python
- *     if (d_d == NULL) d_d = nc_abi_intern("d:d");                     retry until it succeeds
+ *     static const char *d_d; if (!d_d) d_d = nc_abi_intern("d:d");    retry until it succeeds
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- * In `refuse`, set NC_FLAG_NEEDS_GIL if you do not hold the GIL, and NC_ERRORS_MASK if you do not
- * check for failures. */
+ *     if (PyErr_Occurred()) return NULL;                               after the calls, GIL held
+ * In `refuse`, set NC_FLAG_NEEDS_GIL if you do not hold the GIL, NC_ERRORS_MASK if you do not check
+ * for failures. An entry of any error convention may leave an exception when it takes the GIL. */
 #ifndef NATIVECALL_ABI_H
 #define NATIVECALL_ABI_H
 #ifndef NC_WITHOUT_PYTHON /* the core uses only the structs */
