@@ -42,8 +42,8 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if ((of->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0) {
-        PyErr_Format(PyExc_TypeError, "class '%s' has no objects: it has __abstractmethods__",
-                     of->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "class '%s' cannot be instantiated: it has __abstractmethods__", of->tp_name);
         return NULL;
     }
     const int lasting = cls->lasting != 0;
@@ -163,7 +163,7 @@ static PyObject *array_subscript(PyObject *object, PyObject *key)
     if (!PyIndex_Check(key)) {
         PyErr_Format(
             PyExc_TypeError,
-            "an array of native objects takes an index or the name of a field (got %.200s)",
+            "an array of native objects is indexed by an int or the name of a field (got %.200s)",
             Py_TYPE(key)->tp_name);
         return NULL;
     }
@@ -183,15 +183,14 @@ static PyObject *array_repr(PyObject *object)
 static PyMemberDef members[] = {
     {"type", T_OBJECT, offsetof(Array, type), READONLY, "The class of the objects."},
     {"address", NC_T_ADDRESS, offsetof(Array, first), READONLY,
-     "That of the first object, as native code has it; 0 where there is none."},
-    {"stride", T_PYSSIZET, offsetof(Array, stride), READONLY,
-     "From one object to the next, in bytes."},
+     "Native address of the first object; 0 in an empty array."},
+    {"stride", T_PYSSIZET, offsetof(Array, stride), READONLY, "Bytes from one object to the next."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyMethodDef methods[] = {
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
-     "ObjectArray[Class], as checkers know it."},
+     "ObjectArray[Class], for type checkers."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -205,12 +204,12 @@ PyTypeObject NcObjectArray_Type = {
     .tp_doc =
         "ObjectArray(type, count)\n--\n\n"
         "Native objects of one class, side by side in one block of memory.\n\n"
-        "They are as native code makes them: zero in all fields; `__init__` does not run.\n"
-        "``array[i]`` is an object, and ``array[\"x\"]`` a NumPy array of the field `x` of all of\n"
-        "them, over their memory, which it keeps. An object lives as long as it is referred to,\n"
-        "also after the array; the block is freed with the last of them.\n\n"
+        "All fields are zero, as in objects that native code creates; `__init__` does not run.\n"
+        "``array[i]`` is an object. ``array[\"x\"]`` is a NumPy array of the field `x` of all\n"
+        "objects; it shares their memory and keeps it alive. An object that is still referenced\n"
+        "outlives the array; the block is freed with the last object.\n\n"
         "Parameters\n----------\ntype : type\n    A class of native objects.\ncount : int\n\n"
-        "Raises\n------\nTypeError\n    Another class, or one with an abstract method.",
+        "Raises\n------\nTypeError\n    `type` is not a class of native objects, or is abstract.",
     .tp_basicsize = sizeof(Array),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = array_new,

@@ -313,8 +313,8 @@ static int add_init(PyTypeObject *root)
         return -1;
     }
     base = *((PyWrapperDescrObject *)(void *)objects)->d_base;
-    base.doc = "__init__($self, /, *values, **fields)\n--\n\nSet fields, in the order of the "
-               "classes.";
+    base.doc =
+        "__init__($self, /, *values, **fields)\n--\n\nSet fields, those of base classes first.";
     PyObject *init = PyDescr_NewWrapper(root, &base, (void *)(uintptr_t)object_init);
     int status = init != NULL ? PyObject_SetAttrString((PyObject *)root, "__init__", init) : -1;
     Py_XDECREF(init);

@@ -175,9 +175,8 @@ static char *atomic_arguments(const Field *self, const char *method, PyObject *c
     }
     if (!self->atomic) {
         PyErr_Format(PyExc_TypeError,
-                     "%U is not atomic; %s() is for what nativecall.field(..., atomic=True) "
-                     "declares",
-                     self->who, method);
+                     "%U is not atomic; %s() needs nativecall.field(..., atomic=True)", self->who,
+                     method);
         status = -1;
     }
     for (int i = 0; status == 0 && i < wanted; i++) {
@@ -244,20 +243,20 @@ static const NcField *find_field(const NcClass *cls, const char *name, char lett
     const size_t scalar = letter == '@' ? sizeof(void *) : nc_scalar_size(letter);
     if (field == NULL || (letter == '@') != (field->type == NULL) || size == 0 ||
         (letter != '\0' && scalar != size)) {
-        PyErr_Format(PyExc_TypeError, "class '%s' has no such field '%s'", cls->name, name);
+        PyErr_Format(PyExc_TypeError, "class '%s' has no field '%s' of this type", cls->name, name);
         return NULL;
     }
     if (field->offset > cls->fields_size || size > cls->fields_size - field->offset) {
         PyErr_Format(PyExc_TypeError,
                      "field '%s' of '%s' takes %zu bytes at offset %zu, but the fields of the "
-                     "class are %zu bytes",
+                     "class have only %zu bytes",
                      name, cls->name, size, field->offset, cls->fields_size);
         return NULL;
     }
     if (nc_scalar_size(letter) != 0 && cls->fields_align % nc_scalar_alignment(letter) != 0) {
         PyErr_Format(PyExc_TypeError,
-                     "field '%s' of '%s' needs an alignment of %zu, but that of the class's fields "
-                     "is %zu",
+                     "field '%s' of '%s' needs an alignment of %zu, but the fields of the class "
+                     "are aligned to %zu",
                      name, cls->name, nc_scalar_alignment(letter), cls->fields_align);
         return NULL;
     }
@@ -354,8 +353,8 @@ static PyMemberDef members[] = {
     {"__objclass__", T_OBJECT, offsetof(Field, type), READONLY, NULL},
     {"__doc__", T_OBJECT, offsetof(Field, doc), READONLY, NULL},
     {"offset", T_PYSSIZET, offsetof(Field, at), READONLY,
-     "From the address of an object of the class itself to the field, in bytes; negative."},
-    {"size", T_PYSSIZET, offsetof(Field, size), READONLY, "In bytes."},
+     "Bytes from an object of this class, not a subclass, to the field; negative."},
+    {"size", T_PYSSIZET, offsetof(Field, size), READONLY, "Size in bytes."},
     {"atomic", T_BOOL, offsetof(Field, atomic), READONLY,
      "Whether each access is one atomic operation."},
     {NULL, 0, 0, 0, NULL},
@@ -363,15 +362,16 @@ static PyMemberDef members[] = {
 
 static PyMethodDef methods[] = {
     {"add", NC_METHOD(field_add), METH_FASTCALL,
-     "add($self, object, number, /)\n--\n\n"
-     "Add to an atomic integer by one operation, and return what it was; it wraps around."},
+     "add($self, object, number, /)\n--\n\nAdd to an atomic integer in one operation and return "
+     "its old value; overflow wraps around."},
     {"exchange", NC_METHOD(field_exchange), METH_FASTCALL,
-     "exchange($self, object, value, /)\n--\n\n"
-     "Set an atomic field, and return what it was, by one operation."},
+     "exchange($self, object, value, /)\n--\n\nSet an atomic field and return its old value, in "
+     "one operation."},
     {"compare_exchange", NC_METHOD(field_compare_exchange), METH_FASTCALL,
      "compare_exchange($self, object, expected, desired, /)\n--\n\n"
-     "Set an atomic field to `desired` if it is `expected`, by one operation: whether it was.\n\n"
-     "Floats are compared by their bytes, as C does: 0.0 is not -0.0, and a NaN is itself."},
+     "Set an atomic field to `desired` if it equals `expected`, in one operation.\n\n"
+     "Return whether it did. Floats are compared by their bytes, as in C: 0.0 differs from\n"
+     "-0.0, and a NaN equals itself."},
     {NULL, NULL, 0, NULL},
 };
 

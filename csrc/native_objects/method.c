@@ -27,8 +27,9 @@ typedef struct {
 static int check_call(const Method *self, PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs < 1) {
-        PyErr_Format(PyExc_TypeError, "method '%U' of '%s' objects needs an object", self->name,
-                     self->type->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "method '%U' of '%s' objects needs an object as its first argument",
+                     self->name, self->type->tp_name);
     } else if (nc_object_of_python(args[0], self->cls) == NULL) {
         PyErr_Format(PyExc_TypeError,
                      "method '%U' of '%s' objects does not apply to a '%.200s' "
@@ -83,8 +84,8 @@ static int bind_callable(Method *self, PyObject *given, int takes_fields)
         !nc_has_one(callable) || callable->cif->nargs == 0 ||
         callable->cif->arguments[0].code != 'P' || callable->more->self_class != NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "a method must be a callable of one entry that no other method uses, whose "
-                     "first argument is a pointer (got %R)",
+                     "a method needs a callable with one entry whose first argument is a pointer, "
+                     "and that no other method uses (got %R)",
                      given);
         return -1;
     }
@@ -168,7 +169,8 @@ static PyMemberDef members[] = {
     {"__doc__", T_OBJECT, offsetof(Method, doc), READONLY, NULL},
     {"__wrapped__", T_OBJECT, offsetof(Method, callable), READONLY,
      "The native callable; None for an abstract method."},
-    {"signature", T_OBJECT, offsetof(Method, signature), READONLY, "With self, as text."},
+    {"signature", T_OBJECT, offsetof(Method, signature), READONLY,
+     "The signature as text, including self."},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -53,7 +53,7 @@ def test_it_is_a_sequence_of_objects(bodies, fails):
     for index in (5, -6):
         with fails(IndexError, "index out of range for an array of 5 'Body' objects"):
             bodies[index]
-    message = "an array of native objects takes an index or the name of a field (got slice)"
+    message = "an array of native objects is indexed by an int or the name of a field (got slice)"
     with fails(TypeError, message):
         bodies[1:]
 
@@ -218,7 +218,7 @@ class Abstract(nc.NativeObject):
         (
             (Abstract, 1),
             TypeError,
-            "class 'Abstract' has no objects: its method 'area d:P' is abstract",
+            "class 'Abstract' cannot be instantiated: its method 'area d:P' is abstract",
         ),
         ((Body, 2**62), MemoryError, ""),
         ((Body, 2**45), MemoryError, ""),
@@ -237,7 +237,7 @@ def test_abstract_methods_of_python_s_make_no_objects(fails):
         @abc.abstractmethod
         def value(self): ...
 
-    message = "class 'Base' has no objects: it has __abstractmethods__"
+    message = "class 'Base' cannot be instantiated: it has __abstractmethods__"
     with fails(TypeError, message):
         nc.ObjectArray(Base, 1)
 

@@ -217,7 +217,7 @@ def test_what_runs_while_a_number_is_converted_comes_before():
     assert (one.i, Numbers.i.add(one, Index(one, 1)), one.i) == (7, 7, 8)
 
 
-ATOMIC = "is for what nativecall.field(..., atomic=True) declares"
+ATOMIC = "needs nativecall.field(..., atomic=True)"
 REFUSED = {
     "Numbers.plain.add(one, 1)": f"field 'plain' of 'Numbers' is not atomic; add() {ATOMIC}",
     "Numbers.plain.exchange(one, 1)": (

@@ -48,17 +48,17 @@ def test_a_cpp_class_is_a_class_of_native_objects(builder, include, standard, fa
     with fails(ValueError, "x is negative"):
         ext.make(-1, 0)
     assert ext.living() == 4  # nothing is left half-made
-    message = "nativecall::make: the fields of class 'Sub' are not those of this C++ class"
+    message = "nativecall::make: the fields of class 'Sub' do not match this C++ class"
     with fails(ValueError, message):
         ext.make(1, 2, Sub)
     with fails(ValueError, message.replace("Sub", "NativeObject")):
         ext.make(1, 2, nc.NativeObject)
-    message = "nativecall::make: class 'Shape' has no objects: a method of it is abstract"
+    message = "nativecall::make: class 'Shape' cannot be instantiated: it has an abstract method"
     with fails(ValueError, message):
         ext.make(1, 2, ext.Shape)
     assert ext.living() == 4
     assert ext.is_native(one)
-    with fails(TypeError, "a native object is needed (got int)"):
+    with fails(TypeError, "expected a native object (got int)"):
         ext.is_native(3)
     with fails(TypeError, "a Point is needed"):
         ext.sum(3)

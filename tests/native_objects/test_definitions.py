@@ -41,13 +41,13 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
         (8, 8, [("x", "", 0)], "expected a type, found the end at column 1 in ''"),
         (8, 8, [("x", "O", 0)], "a field cannot be 'O'"),
         (8, 8, [("x", "v", 0)], "a field cannot be 'v'"),
-        (8, 8, [("x", "d", 8)], "'Made': field 'x' does not lie within the 8 bytes of its fields"),
-        (8, 8, [("x", "d", 1000)], "field 'x' does not lie within the 8 bytes"),
-        (8, 8, [("x", "d", -8)], "field 'x' does not lie within the 8 bytes"),
-        (0, 8, [("x", "d", 0)], "field 'x' does not lie within the 0 bytes"),
-        (16, 8, [("x", "d", 0), ("y", None, 12)], "field 'y' does not lie within the 16 bytes"),
-        (16, 8, [("y", None, 4)], "field 'y' does not lie within the 16 bytes"),
-        (16, 4, [("y", None, 0)], "field 'y' does not lie within the 16 bytes"),
+        (8, 8, [("x", "d", 8)], "'Made': field 'x' lies outside the 8 bytes of the class's fields"),
+        (8, 8, [("x", "d", 1000)], "field 'x' lies outside the 8 bytes"),
+        (8, 8, [("x", "d", -8)], "field 'x' lies outside the 8 bytes"),
+        (0, 8, [("x", "d", 0)], "field 'x' lies outside the 0 bytes"),
+        (16, 8, [("x", "d", 0), ("y", None, 12)], "field 'y' lies outside the 16 bytes"),
+        (16, 8, [("y", None, 4)], "field 'y' lies outside the 16 bytes"),
+        (16, 4, [("y", None, 0)], "field 'y' lies outside the 16 bytes"),
         (16, 8, [("x", "d", 4)], "at offset 4, which is not a multiple of 8, the alignment of 'd'"),
         (
             8,
@@ -56,15 +56,20 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
             "takes 800 bytes at offset 0, but the fields of the class",
         ),
         (8, 8, [("x", "q", 0), ("y", "i", 4), ("z", "q", 4)], "field 'z' of 'Made' lies at"),
-        (8, 4, [("x", "d", 0)], "needs an alignment of 8, but that of the class's fields is 4"),
+        (
+            8,
+            4,
+            [("x", "d", 0)],
+            "needs an alignment of 8, but the fields of the class are aligned to 4",
+        ),
         (8, 8, [("x", "d", 0), ("x", "d", 0)], "'x' is a field in 'Made', and a field in 'Made'"),
         *[
             (
                 16,
                 8,
                 fields,
-                f"class 'Made': fields '{one}' and '{other}' lie over one another, and one of them "
-                "is a reference, which needs its bytes alone",
+                f"class 'Made': fields '{one}' and '{other}' overlap; a reference must not share "
+                "its bytes",
             )
             for fields, one, other in [
                 ([("x", None, 0), ("y", None, 0)], "x", "y"),
@@ -73,10 +78,10 @@ def test_a_reference_to_objects_of_the_class_itself(ext, fails):
                 ([("x", "(2)d", 0), ("y", None, 8)], "x", "y"),
             ]
         ],
-        (8, 3, [], "class 'Made' has fields of an alignment that is not a power of two up to 16"),
-        (8, 64, [], "class 'Made' has fields of an alignment that is not a power of two up to 16"),
-        (-8, 8, [], "or, with those of its bases, more than a gigabyte"),
-        (2**62, 8, [], "or, with those of its bases, more than a gigabyte"),
+        (8, 3, [], "class 'Made': the alignment of the fields is not a power of two up to 16"),
+        (8, 64, [], "class 'Made': the alignment of the fields is not a power of two up to 16"),
+        (-8, 8, [], "or the fields, including inherited ones, exceed a gigabyte"),
+        (2**62, 8, [], "or the fields, including inherited ones, exceed a gigabyte"),
     ],
 )
 def test_fields_that_cannot_be(ext, size, alignment, fields, message):
@@ -123,22 +128,24 @@ def test_what_the_fields_of_all_bases_may_take(ext):
     """Offsets to methods' fields are 32 bits."""
     half = 2**29 + 1024
     one, other = (ext.define(name, ROOT, half, 8, []) for name in ("One", "Other"))
-    message = "not a power of two up to 16, or, with those of its bases, more than a gigabyte"
+    message = (
+        "not a power of two up to 16, or the fields, including inherited ones, exceed a gigabyte"
+    )
     with pytest.raises(TypeError, match=message):
         type(nc.NativeObject)("Both", (one, other), {})
 
 
 @pytest.mark.parametrize("bases", [(), (int,), (3,), (object,)])
 def test_bases_that_are_none(ext, bases):
-    with pytest.raises(TypeError, match="class 'Made' needs a base that is a class of native obj"):
+    with pytest.raises(TypeError, match="class 'Made' needs a base class of native obj"):
         ext.define("Made", bases, 8, 8, [])
 
 
 def test_a_name_of_a_base_s(ext, fails):
     base = ext.define("Base", ROOT, 24, 8, NUMBERS)
     message = (
-        "class 'Made': 'y' is a field in 'Made', and a field in 'Base'; one name is one field, or "
-        "one method with one signature"
+        "class 'Made': 'y' is a field in 'Made', and a field in 'Base'; a name must be one field, "
+        "or one method with one signature"
     )
     with fails(TypeError, message):
         ext.define("Made", (base,), 8, 8, [("y", "i", 0)])

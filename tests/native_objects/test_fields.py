@@ -511,7 +511,7 @@ def test_fields_are_not_deleted_or_replaced(fails):
 
 def test_names_conflict(fails):
     other = make(x=nc.field("d"))
-    rule = "; one name is one field, or one method with one signature"
+    rule = "; a name must be one field, or one method with one signature"
     with fails(TypeError, "class 'Both': 'x' is a field in 'Point', and a field in 'Made'" + rule):
         type(Point)("Both", (Point, other), {})
     with fails(TypeError, "class 'Sub': 'x' is a field in 'Sub', and a field in 'Point'" + rule):
@@ -523,8 +523,8 @@ def test_names_conflict(fails):
 @pytest.mark.parametrize("given", [nc.field("d"), nc.method(None, "d:&v")])
 def test_a_class_is_complete_when_it_is_made(fails, given):
     message = (
-        "'z' of class 'Point': nativecall.field and nativecall.method are for class bodies; this "
-        "class has been laid out already, so make a subclass"
+        "'z' of class 'Point': nativecall.field and nativecall.method work only in class bodies; "
+        "the layout of this class is fixed, so make a subclass"
     )
     with fails(TypeError, message):
         Point.z = given
@@ -645,5 +645,5 @@ def test_classes_come_and_go():
 )
 def test_descriptors_are_made_of_fields_that_are_there(fails, forged):
     name, letter, size = forged
-    with fails(TypeError, f"class 'Point' has no such field '{name}'"):
+    with fails(TypeError, f"class 'Point' has no field '{name}' of this type"):
         type(Point.x)(Point, name, letter, size, False, None, None, None)

@@ -141,8 +141,8 @@ def test_an_order_of_a_metaclass_s_own_is_refused(fails):
 
     with fails(
         TypeError,
-        "class 'Both': mro() of its metaclass puts 'B' elsewhere than the order of its bases does, "
-        "by which native code finds methods; leave mro() alone",
+        "class 'Both': its metaclass's mro() moves 'B' out of the order that native code uses; do "
+        "not override mro()",
     ):
         Meta("Both", (A, B), {})
 
@@ -177,7 +177,8 @@ def test_abstract_methods(ext, fails, numbers):
 
     for cls in (Shape, Named):
         with fails(
-            TypeError, f"class '{cls.__name__}' has no objects: its method 'area d:P' is abstract"
+            TypeError,
+            f"class '{cls.__name__}' cannot be instantiated: its method 'area d:P' is abstract",
         ):
             cls()
         with pytest.raises(MemoryError):
@@ -221,7 +222,9 @@ def test_a_function_of_the_fields_takes_the_place_of_one_of_the_object(ext, numb
     for made, area in ((Square(1, 3.0), 9.0), (Cube(1, 3.0, 4.0), 54.0)):
         assert made.area() == ext.call(made, "area", "d:&v") == area
         assert made.edge() == ext.call(made, "edge", "d:&d") == 1.0
-    with pytest.raises(TypeError, match="one name is one field, or one method with one signature"):
+    with pytest.raises(
+        TypeError, match="a name must be one field, or one method with one signature"
+    ):
         type(Shape)("Wrong", (Shape,), {"area": nc.method(None, "d:&vd")})
 
 
@@ -327,11 +330,11 @@ def test_a_class_that_failed_has_no_objects(fails):
 
     with pytest.raises(TypeError, match="'y' is native, and what the class has of that name"):
         type(Base)("Failed", (Base,), {"y": nc.field("(4)d")})
-    message = "class 'Failed' has no objects: the statement that made it failed"
+    message = "class 'Failed' cannot be instantiated: its class statement failed"
     for make in (kept[0], lambda: nc.ObjectArray(kept[0], 1)):
         with fails(TypeError, message):
             make()
-    message = f"class 'Sub' cannot derive from {kept[0]!r}: the statement that made it failed"
+    message = f"class 'Sub' cannot derive from {kept[0]!r}: its class statement failed"
     with fails(TypeError, message):
         type(Base)("Sub", (kept[0],), {})
 
@@ -387,7 +390,7 @@ def test_declarations_in_a_plain_base_are_refused(fails, given):
 @pytest.mark.parametrize("given", [5, object()])
 def test_a_forged_class_is_refused(fails, given):
     message = (
-        "class 'Sub': '__nativeclass__' is for what nc_class_define puts there (got "
+        "class 'Sub': '__nativeclass__' is reserved for nc_class_define (got "
         f"{type(given).__name__}); leave it out"
     )
     with fails(TypeError, message):
@@ -424,13 +427,13 @@ def test_other_metaclasses_cooperate(ext):
         ),
         (
             nc.method(None, "f:&v"),
-            "class 'Sub': 'which' is method f:P in 'Sub', and method d:P in 'Base'; one name is "
-            "one field, or one method with one signature",
+            "class 'Sub': 'which' is method f:P in 'Sub', and method d:P in 'Base'; a name must "
+            "be one field, or one method with one signature",
         ),
         (
             nc.field("d"),
-            "class 'Sub': 'which' is a field in 'Sub', and method d:P in 'Base'; one name is one "
-            "field, or one method with one signature",
+            "class 'Sub': 'which' is a field in 'Sub', and method d:P in 'Base'; a name must be "
+            "one field, or one method with one signature",
         ),
     ],
 )

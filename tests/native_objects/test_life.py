@@ -120,9 +120,9 @@ def test_5_the_cast_back_is_checked(ext, fails):
     number = ext.hold(point, ext.Point)
     assert ext.cast(number) is point
     ext.drop(number)
-    with fails(TypeError, "a native object is needed (got int)"):
+    with fails(TypeError, "expected a native object (got int)"):
         ext.hold(3)
-    with fails(TypeError, "a native object of class Point is needed (got NativeObject)"):
+    with fails(TypeError, "expected a native object of class Point (got NativeObject)"):
         ext.hold(ext.NativeObject(), ext.Point)
     with fails(TypeError, "<class 'int'> is not a class of native objects"):
         ext.hold(point, int)
@@ -495,7 +495,7 @@ def test_the_name_that_native_code_has_stays(ext, fails):
         classes.append(cls)
     for cls in classes:
         assert repr(cls).endswith("Second'>")
-        with fails(TypeError, "a native object of class FirstName is needed (got Point)"):
+        with fails(TypeError, "expected a native object of class FirstName (got Point)"):
             ext.hold(ext.point(1, 2), cls)
 
 
@@ -518,8 +518,8 @@ def test_classes_cannot_change_under_their_objects(ext, fails):
         with pytest.raises(TypeError, match="deallocator differs from"):
             one.__class__ = other
     message = (
-        "the bases of 'Sub', a class of native objects, cannot be changed: its fields lie where "
-        "they do"
+        "the bases of 'Sub', a class of native objects, cannot be changed: its memory layout is "
+        "fixed"
     )
     with fails(TypeError, message):
         Sub.__bases__ = (ext.Point,)
@@ -535,7 +535,9 @@ def test_a_class_that_is_being_made_has_no_objects(ext):
         def __init_subclass__(cls):
             cls()
 
-    with pytest.raises(TypeError, match="class 'Sub' is being made; it has no objects yet"):
+    with pytest.raises(
+        TypeError, match="class 'Sub' cannot be instantiated yet: it is still being created"
+    ):
 
         class Sub(Base):
             pass
@@ -553,7 +555,7 @@ def test_metaclasses_that_do_not_go_together_are_refused(ext):
         class Both(ext.Point, Other):
             pass
 
-    message = "class 'Alone' needs a base that is a class of native objects"
+    message = "class 'Alone' needs a base class of native objects"
     with pytest.raises(TypeError, match=message):
         type(ext.Point)("Alone", (), {})
 

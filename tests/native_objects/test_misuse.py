@@ -133,6 +133,6 @@ def test_what_is_right_goes_on(include, tmp_path):
 def test_use_after_the_end_is_named(include, tmp_path, wrong, what):
     done = run(include, tmp_path, wrong)
     assert done.returncode == -signal.SIGABRT
-    message = re.escape(ENDED.format(what)) + "[0-9a-f]+, which has ended\n"
+    message = re.escape(ENDED.format(what)) + "[0-9a-f]+, which was already destroyed\n"
     assert re.fullmatch(message, done.stderr)
     assert done.stdout == ""

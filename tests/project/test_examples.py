@@ -278,12 +278,12 @@ jobs               501 jobs
 primes below 100000: 9592
 by jobs            46, 32, 31, ...
 Python's method    10, of 'twins'
-TypeError          a native object of class Job is needed (got Batch)
+TypeError          expected a native object of class Job (got Batch)
 jobspp             501 jobs
 primes below 100000: 9592
 by jobs            46, 32, 31, ...
 Python's method    10, of 'twins'
-TypeError          a native object of class Job is needed (got Batch)
+TypeError          expected a native object of class Job (got Batch)
 """,
     "solvers/run.py": """
 Brent's method on Kepler's equation

@@ -258,7 +258,7 @@ NC_STATIC NcObject *nc_object_from_python(PyObject *object, const NcClass *cls)
     }
     found = nc_object_of_python(object, cls);
     if (found == NULL) {
-        PyErr_Format(PyExc_TypeError, "a native object%s%s is needed (got %.200s)",
+        PyErr_Format(PyExc_TypeError, "expected a native object%s%s (got %.200s)",
                      cls != NULL ? " of class " : "", cls != NULL ? cls->name : "",
                      Py_TYPE(object)->tp_name);
         return NULL;
@@ -399,11 +399,11 @@ template <class T, class... Values> Ref<T> make(const NcClass *cls, Values &&...
 {
     if (cls->destroy == NULL || cls->fields_size != sizeof(T)) {
         throw std::invalid_argument(std::string("nativecall::make: the fields of class '") +
-                                    cls->name + "' are not those of this C++ class");
+                                    cls->name + "' do not match this C++ class");
     }
     if ((cls->flags & NC_CLASS_ABSTRACT) != 0) {
         throw std::invalid_argument(std::string("nativecall::make: class '") + cls->name +
-                                    "' has no objects: a method of it is abstract");
+                                    "' cannot be instantiated: it has an abstract method");
     }
     NcObject *object = nc_object_make(cls);
     if (object == NULL) {

@@ -35,9 +35,9 @@ NC_STATIC int nc_class_check_bases(PyObject *name, PyObject *bases)
             const NcClass *made = nc_type_class((PyTypeObject *)(void *)base);
             if (made == NULL || (made->flags & NC_CLASS_FAILED) != 0) {
                 PyErr_Format(PyExc_TypeError,
-                             made == NULL ? "class '%U' cannot derive from %R, which is being made"
-                                          : "class '%U' cannot derive from %R: the statement that "
-                                            "made it failed",
+                             made == NULL
+                                 ? "class '%U' cannot derive from %R, which is still being created"
+                                 : "class '%U' cannot derive from %R: its class statement failed",
                              name, base);
                 return -1;
             }
@@ -45,9 +45,8 @@ NC_STATIC int nc_class_check_bases(PyObject *name, PyObject *bases)
         }
     }
     if (!native) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%U' needs a base that is a class of native objects: %R", name,
-                     nc_objects->root);
+        PyErr_Format(PyExc_TypeError, "class '%U' needs a base class of native objects, such as %R",
+                     name, nc_objects->root);
     }
     return native ? 0 : -1;
 }
@@ -76,7 +75,7 @@ NC_STATIC PyObject *nc_class_from_space(PyObject *name, PyObject *bases, PyObjec
         capsule = nc_class_capsule((NcClass *)PyCapsule_GetPointer(given, NC_CLASS_CAPSULE));
     } else {
         PyErr_Format(PyExc_TypeError,
-                     "class '%U': '" NC_CLASS_ATTRIBUTE "' is for what nc_class_define puts there "
+                     "class '%U': '" NC_CLASS_ATTRIBUTE "' is reserved for nc_class_define "
                      "(got %.200s); leave it out",
                      name, Py_TYPE(given)->tp_name);
     }

@@ -204,8 +204,8 @@ NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProble
     }
     if (!fits) {
         (void)snprintf(problem->text, sizeof problem->text,
-                       "class '%s' has fields of an alignment that is not a power of two up to %d, "
-                       "or, with those of its bases, more than a gigabyte",
+                       "class '%s': the alignment of the fields is not a power of two up to %d, or "
+                       "the fields, including inherited ones, exceed a gigabyte",
                        cls->name, (int)NC_OBJECT_ALIGN);
         return NC_E_RANGE;
     }
@@ -256,7 +256,7 @@ NC_STATIC int nc_class_check_name(const NcClass *cls, size_t which, size_t numbe
         if (i == which ? found != number : found != 0 && (key == NULL || other != key)) {
             (void)snprintf(problem->text, sizeof problem->text,
                            "class '%.100s': '%.*s' is %s%.100s in '%.100s', and %s%.100s in "
-                           "'%.100s'; one name is one field, or one method with one signature",
+                           "'%.100s'; a name must be one field, or one method with one signature",
                            cls->name, length < 100 ? (int)length : 100, name,
                            key != NULL ? "method" : "a field", key != NULL ? key + length : "",
                            cls->parts[which].cls->name, other != NULL ? "method" : "a field",
@@ -296,8 +296,7 @@ NC_STATIC size_t nc_field_size(const NcField *field)
 }
 
 #define NC_FIELDS_OVERLAP                                                                          \
-    "class '%.200s': fields '%.100s' and '%.100s' lie over one another, and one of them is a "     \
-    "reference, which needs its bytes alone"
+    "class '%.200s': fields '%.100s' and '%.100s' overlap; a reference must not share its bytes"
 
 /* Return the first other field that overlaps the `size` bytes of fields[which], if one of the two
  * is a reference; otherwise NULL. Fields without references may overlap, as in a union. */
@@ -328,8 +327,8 @@ NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
         if (field->offset % size != 0 || cls->fields_align % size != 0 || cls->fields_size < size ||
             field->offset > cls->fields_size - size) {
             (void)snprintf(problem->text, sizeof problem->text,
-                           "class '%.200s': field '%.100s' does not lie within the %zu bytes of "
-                           "its fields, at a multiple of its alignment, which is theirs too",
+                           "class '%.200s': field '%.100s' lies outside the %zu bytes of the "
+                           "class's fields, is misaligned, or needs more alignment than they have",
                            cls->name, field->name, cls->fields_size);
             return NC_E_RANGE;
         }

@@ -63,8 +63,8 @@ NC_STATIC_INLINE const NcClass *nc_object_class(const NcObject *object)
 NC_COLD void nc_object_misused(const NcObject *object, const char *what)
 {
     /* Without the GIL, this cannot raise an exception. */
-    (void)fprintf(stderr, "nativecall: %s of the '%s' object at %p, which has ended\n", what,
-                  nc_object_class(object)->name, (void *)(uintptr_t)object);
+    (void)fprintf(stderr, "nativecall: %s of the '%s' object at %p, which was already destroyed\n",
+                  what, nc_object_class(object)->name, (void *)(uintptr_t)object);
     abort();
 }
 #define NC_OBJECT_CHECK(object, what)                                                              \

@@ -104,13 +104,15 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
 {
     const NcClass *cls = nc_type_class(type);
     if (cls == NULL || cls->type != type) {
-        PyErr_Format(PyExc_TypeError, "class '%s' is being made; it has no objects yet",
+        PyErr_Format(PyExc_TypeError,
+                     "class '%s' cannot be instantiated yet: it is still being created",
                      type->tp_name);
         return NULL;
     }
     if ((cls->flags & NC_CLASS_FAILED) != 0) {
         PyErr_Format(PyExc_TypeError,
-                     "class '%s' has no objects: the statement that made it failed", type->tp_name);
+                     "class '%s' cannot be instantiated: its class statement failed",
+                     type->tp_name);
         return NULL;
     }
     if ((cls->flags & NC_CLASS_ABSTRACT) != 0) {
@@ -118,7 +120,7 @@ NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
             const PyCustomSlot *row = nc_slottable_rows(cls->slots) + i;
             if (row->data.pointer == NULL) {
                 PyErr_Format(PyExc_TypeError,
-                             "class '%s' has no objects: its method '%s' is abstract",
+                             "class '%s' cannot be instantiated: its method '%s' is abstract",
                              type->tp_name, (const char *)row->id);
             }
         }

@@ -68,16 +68,16 @@ NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
                 continue;
             }
             PyErr_Format(PyExc_TypeError,
-                         "class '%s': mro() of its metaclass puts '%s' elsewhere than the order of "
-                         "its bases does, by which native code finds methods; leave mro() alone",
+                         "class '%s': its metaclass's mro() moves '%s' out of the order that "
+                         "native code uses; do not override mro()",
                          type->tp_name, base->tp_name);
             return -1;
         }
         if (base->tp_itemsize != 0 || (base->tp_basicsize != PyBaseObject_Type.tp_basicsize &&
                                        base->tp_dealloc != nc_objects->statement_dealloc)) {
             PyErr_Format(PyExc_TypeError,
-                         "class '%s' cannot derive from '%s', whose objects have a layout of their "
-                         "own; native objects have none but their fields",
+                         "class '%s' cannot derive from '%s', whose objects have their own memory "
+                         "layout; native objects contain only their fields",
                          type->tp_name, base->tp_name);
             return -1;
         }
@@ -148,7 +148,8 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     }
     type = (PyTypeObject *)(void *)made;
     if (!nc_type_is_native(type) || *nc_type_class_place(type) != NULL) {
-        PyErr_Format(PyExc_TypeError, "class '%U': another metaclass has made it: %R", name, made);
+        PyErr_Format(PyExc_TypeError, "class '%U' was created by another metaclass: %R", name,
+                     made);
         goto end;
     }
     nc_type_take_over(type);
@@ -200,24 +201,23 @@ NC_STATIC int nc_objecttype_setattro(PyObject *object, PyObject *name, PyObject 
     } else if (strlen(text) != (size_t)length) {
         text = NULL; /* native names contain no null character */
     } else if (strcmp(text, "__bases__") == 0) {
-        PyErr_Format(
-            PyExc_TypeError,
-            "the bases of '%s', a class of native objects, cannot be changed: its fields lie "
-            "where they do",
-            ((PyTypeObject *)(void *)object)->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "the bases of '%s', a class of native objects, cannot be changed: its memory "
+                     "layout is fixed",
+                     ((PyTypeObject *)(void *)object)->tp_name);
         return -1;
     }
     if (text != NULL && value != NULL &&
         PyObject_HasAttrString((PyObject *)Py_TYPE(value), NC_CLASS_DECLARES)) {
         PyErr_Format(PyExc_TypeError,
-                     "'%U' of class '%s': nativecall.field and nativecall.method are for class "
-                     "bodies; this class has been laid out already, so make a subclass",
+                     "'%U' of class '%s': nativecall.field and nativecall.method work only in "
+                     "class bodies; the layout of this class is fixed, so make a subclass",
                      name, ((PyTypeObject *)(void *)object)->tp_name);
         return -1;
     }
     if (text != NULL && strcmp(text, NC_CLASS_KEPT) == 0) {
         PyErr_SetString(PyExc_TypeError,
-                        "'" NC_CLASS_KEPT "' keeps what native code has pointers to "
+                        "'" NC_CLASS_KEPT "' keeps alive what native code points to "
                         "and cannot be changed");
         return -1;
     }
@@ -255,7 +255,7 @@ NC_STATIC PyTypeObject *nc_objecttype_bundled(void)
 {
     static PyTypeObject metatype;
     static PyMethodDef methods[] = {
-        {"mro", nc_objecttype_mro, METH_NOARGS, "The classes that attributes are looked up in."},
+        {"mro", nc_objecttype_mro, METH_NOARGS, "Return the method resolution order."},
         {NULL, NULL, 0, NULL},
     };
     if (metatype.tp_name == NULL) {
@@ -277,8 +277,9 @@ NC_STATIC PyTypeObject *nc_objecttype_bundled(void)
 /* Create the root class, nativecall.NativeObject. */
 NC_STATIC PyTypeObject *nc_object_root(void)
 {
-    static PyMethodDef size_of = {"__sizeof__", nc_object_sizeof, METH_NOARGS,
-                                  "__sizeof__()\n--\n\nBytes of the object, its fields included."};
+    static PyMethodDef size_of = {
+        "__sizeof__", nc_object_sizeof, METH_NOARGS,
+        "__sizeof__()\n--\n\nReturn the size of the object in bytes, including its fields."};
     PyObject *method = PyDescr_NewMethod(&PyBaseObject_Type, &size_of);
     PyObject *space =
         Py_BuildValue("{s:(),s:s,s:N,s:s}", "__slots__", "__module__", "nativecall", "__sizeof__",
@@ -348,8 +349,7 @@ NC_STATIC int nc_objects_import(void)
     module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
     if (module == NULL) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ImportError,
-                            "sys.modules has no '" NC_RUNTIME_MODULE "' any more");
+            PyErr_SetString(PyExc_ImportError, "sys.modules no longer has '" NC_RUNTIME_MODULE "'");
         }
         return -1;
     }
