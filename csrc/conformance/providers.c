@@ -187,7 +187,7 @@ static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
     strncpy(question->signature, signature, sizeof question->signature - 1);
     PyThread_acquire_lock(question->done, WAIT_LOCK);
     if (PyThread_start_new_thread(answer, question) == PYTHREAD_INVALID_THREAD_ID) {
-        PyErr_SetString(PyExc_RuntimeError, "no thread can be started");
+        PyErr_SetString(PyExc_RuntimeError, "cannot start a thread");
         return NULL;
     }
     PyLockStatus ended =
@@ -237,11 +237,8 @@ static PyModuleDef_Slot module_slots[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_providers",
-    .m_doc = "What the conformance kit needs C for.",
-    .m_methods = methods,
-    .m_slots = module_slots,
+    PyModuleDef_HEAD_INIT, .m_name = "_providers",  .m_doc = "The C part of the conformance kit.",
+    .m_methods = methods,  .m_slots = module_slots,
 };
 
 PyMODINIT_FUNC PyInit__providers(void);

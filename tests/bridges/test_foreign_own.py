@@ -367,7 +367,9 @@ def test_an_entry_that_sets_exceptions_needs_the_gil(lib, fails):
 def test_providers_in_c_say_that_exceptions_need_the_gil(provider, lib):
     both = provider.Both()
     for flags in (0, RELEASE, ERRNO):
-        with pytest.raises(ValueError, match="it or NC_FLAG_TAKES_GIL with NC_ERRORS_PYTHON"):
+        with pytest.raises(
+            ValueError, match="NC_FLAG_NEEDS_GIL or NC_FLAG_TAKES_GIL for NC_ERRORS_PYTHON"
+        ):
             both.add("d:d", flags | _lib.ERRORS["python"], lib.address("square"))
     both.add("d:d", NEED | _lib.ERRORS["python"], lib.address("square"))
     both.add("d:d", TAKE | _lib.ERRORS["python"], lib.address("square"))

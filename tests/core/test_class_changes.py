@@ -14,9 +14,9 @@ import nativecall as nc
 
 ROWS = 0x05000003
 REFUSED = (
-    "the bases of class '{}', or of one that it derives from, cannot be changed past its "
-    "metaclass: its slots would stay those of the old bases; assign to '__bases__' of a class "
-    "with slots"
+    "the bases of class '{}', or of one of its bases, cannot be changed without its metaclass: the "
+    "class would keep the slots of the old bases; assign to '__bases__' of a class with slots "
+    "instead"
 )
 set_bases = type.__dict__["__bases__"].__set__
 
@@ -294,7 +294,7 @@ def test_bases_of_a_plain_class_further_up(agrees, cos, fails):
     assert not agrees(before)
     assert agrees(behind)
     Mixin.__bases__ = (Root,)
-    with pytest.raises(TypeError, match="cannot be changed past its metaclass"):
+    with pytest.raises(TypeError, match="cannot be changed without its metaclass"):
         Mixin.__bases__ = (Slots,)
     assert Mixin.__bases__ == (Root,)
     assert Slots not in Before.__mro__ + Behind.__mro__
@@ -582,9 +582,9 @@ def test_the_metaclass_itself_cannot_be_changed(name):
 @pytest.mark.parametrize("offset", [0, 8, -8, 1 << 40])
 def test_keys_that_lead_into_objects_are_for_types_written_in_c(fails, key, offset):
     message = (
-        f"slot key {key} is one of those for call tables (0x04000001 to 0x040000ff) or slots of "
-        "objects (0x04000101 to 0x040001ff): native code follows its data into the object, so only "
-        "a type written in C can bring it; derive from one, such as nativecall.NativeCallable"
+        f"slot key {key} is reserved for call tables (0x04000001 to 0x040000ff) or object slots "
+        "(0x04000101 to 0x040001ff): native code uses its data as an offset into the object, so "
+        "only a type written in C can define it; derive from one, such as nativecall.NativeCallable"
     )
     for bases in ((), (nc.NativeCallable,)):
         with fails(ValueError, message):

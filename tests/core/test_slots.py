@@ -87,14 +87,14 @@ WRONG = [
     (
         {5: 1},
         ValueError,
-        "allocated slot key 0x5 must have a registrar in bits 24 to 31 and nothing above; "
+        "allocated slot key 0x5 must have a registrar in bits 24 to 31 and no higher bits set; "
         "an even key is an address",
     ),
     (
         {2**40 + 1: 1},
         ValueError,
-        "allocated slot key 0x10000000001 must have a registrar in bits 24 to 31 and nothing "
-        "above; an even key is an address",
+        "allocated slot key 0x10000000001 must have a registrar in bits 24 to 31 and no higher "
+        "bits set; an even key is an address",
     ),
     ({"k" * 65536: 1}, ValueError, "slot key of 65536 bytes is too long; the limit is 65535"),
     ({b"k" * 70000: 1}, ValueError, "slot key of 70000 bytes is too long; the limit is 65535"),
@@ -145,7 +145,7 @@ def test_mappings_that_raise_or_lie():
 
     with pytest.raises(LookupError, match="my own error"):
         nc.extensibletype("T", (), {"__customslots__": Raising()})
-    with pytest.raises(TypeError, match=r"^'__customslots__'\.items\(\) must give pairs$"):
+    with pytest.raises(TypeError, match=r"^'__customslots__'\.items\(\) must return pairs$"):
         nc.extensibletype("T", (), {"__customslots__": Lying()})
     assert data(nc.extensibletype("T", (), {"__customslots__": {"a": 1}})) == {b"a": 1}
 
@@ -155,7 +155,7 @@ def test_customslots_are_read_once(fails):
         __customslots__ = {"a": 1}
 
     message = (
-        "'__customslots__' is read once, when the class is made; "
+        "'__customslots__' is read only when the class is created; "
         "make a subclass to add or override slots"
     )
     with fails(TypeError, message):

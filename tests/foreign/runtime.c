@@ -746,7 +746,7 @@ static int metatype_setattro(PyObject *self, PyObject *name, PyObject *value)
     int call = PyUnicode_CompareWithASCIIString(name, "__call__") == 0;
     int status;
     if (PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
-        PyErr_SetString(PyExc_TypeError, "'__customslots__' is read once");
+        PyErr_SetString(PyExc_TypeError, "'__customslots__' is read only when the class is created");
         return -1;
     }
     changing += bases;
@@ -1018,8 +1018,8 @@ static int join(PyObject *module)
                                      : NULL;
     if (null != NULL) {
         PyErr_Format(PyExc_ImportError,
-                     "the extensibletype runtime of %s, which was imported first, is not one that "
-                     "%s (ABI 1) can use: its '%s' is NULL; rebuild the former",
+                     "the extensibletype runtime of %s, which was imported first, cannot be used "
+                     "by %s (ABI 1): its '%s' is NULL; rebuild the former",
                      found->provider != NULL ? found->provider : "another module", MODULE_NAME,
                      null);
         return -1;

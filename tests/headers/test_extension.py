@@ -303,7 +303,7 @@ def test_a_table_too_small_for_what_is_inherited(provider, consumer, fails):
     for rows in (1, 4):
         with fails(
             ValueError,
-            "type 'nc_provider.Made' has 6 slots with those it inherits, but its slot table has "
+            "type 'nc_provider.Made' has 6 slots, including inherited ones, but its slot table has "
             f"room for {rows}",
         ):
             provider.derive(provider.Base, rows, (OWN_ID,))
@@ -661,7 +661,7 @@ def test_a_static_type_without_the_array_that_it_promises(bad, fails):
     for rows in (1, 8, sys.maxsize):
         with fails(
             ValueError,
-            f"type 'Arrayless' has no slot table (NULL), but says that it has {rows} rows",
+            f"type 'Arrayless' has no slot table (NULL), but declares {rows} rows",
         ):
             bad.ready(rows)
     for rows in (-1, -sys.maxsize - 1):

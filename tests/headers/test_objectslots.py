@@ -110,12 +110,14 @@ def test_a_type_without_calls(c):
 def test_what_cannot_be_an_objects(c, cls, fails):
     bare = c.make(None, [(A, 0, 1)])()
     name = f"{c.__name__}.Static"
-    needs = "objects have no place for slots of their own; their type needs a slot 0x04000101"
+    needs = "objects cannot have their own slots: their type needs a slot 0x04000101"
     for thing, type in ((bare, name), (object(), "object"), (5, "int")):
         with fails(TypeError, f"'{type}' {needs}"):
             c.set_slots(thing, [(A, 0, 1)])
     obj = cls()
-    valid = "must have a registrar in bits 24 to 31 and nothing above; an even key is an address"
+    valid = (
+        "must have a registrar in bits 24 to 31 and no higher bits set; an even key is an address"
+    )
     for id, message in (
         (A, f"duplicate slot key {A:#x} in the slots of a '{name}' object"),
         (0, f"allocated slot key 0 {valid}"),
@@ -124,8 +126,8 @@ def test_what_cannot_be_an_objects(c, cls, fails):
         *[
             (
                 id,
-                f"slot key {id:#x} leads into objects, so their type has it, not a single "
-                f"'{name}' object",
+                f"slot key {id:#x} holds an offset into objects, so it belongs to their type, not "
+                f"to a single '{name}' object",
             )
             for id in (CALL, PACKED, 0x040000FF, PLACE, 0x04000103)
         ],
@@ -136,7 +138,7 @@ def test_what_cannot_be_an_objects(c, cls, fails):
         c.set_slots(obj, [])
     assert nc.customslots(obj) == nc.customslots(cls), "nothing half-done"
     c.set_slots(obj, [(A, 0, 1)])
-    with fails(RuntimeError, f"this '{name}' object has slots of its own already"):
+    with fails(RuntimeError, f"this '{name}' object already has its own slots"):
         c.set_slots(obj, [(A, 0, 2)])
     assert c.find(obj, A) == (0, 1)
 
@@ -217,8 +219,8 @@ def test_ids_out_of_range_do_not_compile(include, tmp_path, language, parts):
 def test_static_types_check_their_ids(c, fails, id):
     with fails(
         ValueError,
-        f"allocated slot key {id:#x} must have a registrar in bits 24 to 31 and nothing above; an "
-        "even key is an address",
+        f"allocated slot key {id:#x} must have a registrar in bits 24 to 31 and no higher bits "
+        "set; an even key is an address",
     ):
         c.make(None, [(A, 0, 1), (id, 0, 1)])
 
@@ -234,8 +236,8 @@ def test_ids_allocated_at_run_time(c, fails):
     assert c.find(python(), other) == (0, 5)
     unknown = other + 256 * 1000
     message = (
-        f"slot key {unknown:#x} is one of those that are allocated at run time "
-        "(PyExtensibleType_AllocateID), which was never allocated"
+        f"slot key {unknown:#x} is in the range for keys that are allocated at run time "
+        "(PyExtensibleType_AllocateID), but was never allocated"
     )
     with fails(ValueError, message):
         c.make(None, [(unknown, 0, 4)])

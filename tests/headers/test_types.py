@@ -125,7 +125,7 @@ def test_an_override_behind_a_type_that_inherits_its_call(c, found):
         Plain.__call__ = lambda self, x: 5.0
         assert filled(c, Between)(0.0) == 5.0
     # Nor does one get there past the metaclass.
-    with pytest.raises(TypeError, match="cannot be changed past its metaclass"):
+    with pytest.raises(TypeError, match="cannot be changed without its metaclass"):
         type.__dict__["__bases__"].__set__(Behind, (made, Plain))
     assert found(filled(c, Behind)) == 16
     Behind.__bases__ = (made, Plain)
@@ -150,18 +150,18 @@ def test_a_call_that_a_plain_class_has(c, found):
 WRONG = [
     (
         lambda c: ([(OTHER, 0, 7)], c.CALLS[0]),
-        "type 'nc_types.Static' has its call table at offset {calls[0]} and must say the same in a "
-        "slot 0x04000001, which it does not have",
+        "type 'nc_types.Static' has its call table at offset {calls[0]} and must repeat this "
+        "offset in slot 0x04000001, which is missing",
     ),
     (
         lambda c: (pair(c, 1), c.CALLS[0]),
-        "type 'nc_types.Static' has its call table at offset {calls[0]} and must say the same in a "
-        "slot 0x04000001, which says another",
+        "type 'nc_types.Static' has its call table at offset {calls[0]} and must repeat this "
+        "offset in slot 0x04000001, which differs",
     ),
     (
         lambda c: (pair(c, 0)[1:], 0),
-        "type 'nc_types.Static' has a packed table (slot 0x04000003) and no call table (slot "
-        "0x04000001), which every provider must have",
+        "type 'nc_types.Static' has a packed table (slot 0x04000003) but no call table (slot "
+        "0x04000001), which every provider needs",
     ),
 ]
 
@@ -367,7 +367,7 @@ def test_a_class_statement_that_fails_leaves_its_subclasses_as_they_were(fails):
 def test_a_heap_type_that_is_refused_has_no_table(c, found, rows):
     """Its array of rows is not one that readers can go by."""
     made = []
-    with pytest.raises(ValueError, match=r"duplicate slot key|must say the same in a slot"):
+    with pytest.raises(ValueError, match=r"duplicate slot key|must repeat this offset in slot"):
         c.make(None, rows, 2, c.CALLS[0], 1, nc.extensibletype, 0, made.append)
     assert ids(made[0]) == []
     assert found(made[0]()) is None
@@ -377,7 +377,7 @@ def test_a_heap_type_that_is_refused_has_no_table(c, found, rows):
 def test_a_heap_type_without_room_for_slots(c, fails):
     with fails(
         TypeError,
-        "type 'nc_types.Heap' is a heap type whose metaclass 'type' leaves no room for slots; "
-        "make it with PyType_FromMetaclass and the metaclass 'nativecall.extensibletype'",
+        "type 'nc_types.Heap' is a heap type whose metaclass 'type' has no room for slots; "
+        "create it with PyType_FromMetaclass and the metaclass 'nativecall.extensibletype'",
     ):
         c.make(None, [], 0, 0, 1, type)

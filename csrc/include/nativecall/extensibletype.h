@@ -206,8 +206,8 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
                                                     : NULL;
     if (missing != NULL) {
         PyErr_Format(PyExc_ImportError,
-                     "the extensibletype runtime of %s, which was imported first, is not one that "
-                     "%s (ABI %d) can use: its '%s' is NULL; rebuild the former",
+                     "the extensibletype runtime of %s, which was imported first, cannot be used "
+                     "by %s (ABI %d): its '%s' is NULL; rebuild the former",
                      found->provider != NULL ? found->provider : "another module", NC_PROVIDER,
                      NC_ABI_VERSION, missing);
         return NULL;
@@ -304,13 +304,12 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
     uintptr_t duplicate = 0;
     if (place == NULL) {
         PyErr_Format(PyExc_TypeError,
-                     "'%s' objects have no place for slots of their own; their type needs a slot "
-                     "0x04000101",
+                     "'%s' objects cannot have their own slots: their type needs a slot 0x04000101",
                      name);
         return -1;
     }
     if (nc_load_acquire_ptr(place) != NULL) {
-        PyErr_Format(PyExc_RuntimeError, "this '%s' object has slots of its own already", name);
+        PyErr_Format(PyExc_RuntimeError, "this '%s' object already has its own slots", name);
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -319,8 +318,8 @@ NC_STATIC int PyExtensibleType_SetObjectSlots(PyObject *obj, const PyCustomSlot 
         }
         if (nc_slot_id_followed(rows[i].id)) {
             PyErr_Format(PyExc_ValueError,
-                         "slot key %p leads into objects, so their type has it, not a single '%s' "
-                         "object",
+                         "slot key %p holds an offset into objects, so it belongs to their type, "
+                         "not to a single '%s' object",
                          (void *)rows[i].id, name);
             return -1;
         }
@@ -392,8 +391,8 @@ NC_STATIC int nc_native_add(NcNativeTable *table, const char *signature, uintptr
         PyErr_Format(PyExc_ValueError,
                      "signature '%.200s' cannot have an entry with function %p and flags %s; an "
                      "entry needs a function, flags below 0x1000000 without 0x80, "
-                     "NC_FLAG_NEEDS_GIL with objects ('O'), it or NC_FLAG_TAKES_GIL with "
-                     "NC_ERRORS_PYTHON, and an error convention that its result can show",
+                     "NC_FLAG_NEEDS_GIL for objects ('O'), NC_FLAG_NEEDS_GIL or NC_FLAG_TAKES_GIL "
+                     "for NC_ERRORS_PYTHON, and an error convention that its result can express",
                      signature, function, shown);
         return -1;
     }

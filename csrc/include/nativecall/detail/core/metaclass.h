@@ -149,9 +149,9 @@ NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
     Py_DECREF(changed);
     if (refused) {
         PyErr_Format(PyExc_TypeError,
-                     "the bases of class '%s', or of one that it derives from, cannot be changed "
-                     "past its metaclass: its slots would stay those of the old bases; assign to "
-                     "'__bases__' of a class with slots",
+                     "the bases of class '%s', or of one of its bases, cannot be changed without "
+                     "its metaclass: the class would keep the slots of the old bases; assign to "
+                     "'__bases__' of a class with slots instead",
                      ((PyTypeObject *)self)->tp_name);
         Py_DECREF(mro);
         return NULL;
@@ -183,8 +183,8 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     PyObject *raised = NULL;
     int bases = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__bases__") == 0;
     if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
-        PyErr_SetString(PyExc_TypeError, "'__customslots__' is read once, when the class is made; "
-                                         "make a subclass to add or override slots");
+        PyErr_SetString(PyExc_TypeError, "'__customslots__' is read only when the class is "
+                                         "created; make a subclass to add or override slots");
         return -1;
     }
     if (!bases &&
@@ -239,15 +239,15 @@ NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *ro
     const PyCustomSlot *calls = nc_rows_find(rows, count, PYCUSTOMSLOT_NATIVECALLABLE_ID);
     if (offset != 0 && (calls == NULL || calls->data.objoffset != (intptr_t)offset)) {
         PyErr_Format(PyExc_ValueError,
-                     "type '%s' has its call table at offset %zd and must say the same in a slot "
-                     "0x04000001, which %s",
-                     type->tp_name, offset, calls == NULL ? "it does not have" : "says another");
+                     "type '%s' has its call table at offset %zd and must repeat this offset in "
+                     "slot 0x04000001, which %s",
+                     type->tp_name, offset, calls == NULL ? "is missing" : "differs");
         return -1;
     }
     if (calls == NULL && nc_rows_find(rows, count, PYCUSTOMSLOT_PACKEDCALLABLE_ID) != NULL) {
         PyErr_Format(PyExc_ValueError,
-                     "type '%s' has a packed table (slot 0x04000003) and no call table (slot "
-                     "0x04000001), which every provider must have",
+                     "type '%s' has a packed table (slot 0x04000003) but no call table (slot "
+                     "0x04000001), which every provider needs",
                      type->tp_name);
         return -1;
     }
@@ -267,7 +267,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
 
     if (heap && !nc_type_has_metatype(type, nc_metatype)) {
         PyErr_Format(PyExc_TypeError,
-                     "type '%s' is a heap type whose metaclass '%s' leaves no room for slots; make "
+                     "type '%s' is a heap type whose metaclass '%s' has no room for slots; create "
                      "it with PyType_FromMetaclass and the metaclass '%s'",
                      type->tp_name, Py_TYPE((PyObject *)type)->tp_name, nc_metatype->tp_name);
         return -1;
@@ -286,8 +286,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
         return -1;
     }
     if (slot_table_size > 0 && raw == NULL) {
-        PyErr_Format(PyExc_ValueError,
-                     "type '%s' has no slot table (NULL), but says that it has %zd rows",
+        PyErr_Format(PyExc_ValueError, "type '%s' has no slot table (NULL), but declares %zd rows",
                      type->tp_name, slot_table_size);
         return -1;
     }
@@ -327,8 +326,8 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     }
     if (slot_table_size > 0 && count > (size_t)slot_table_size) {
         PyErr_Format(PyExc_ValueError,
-                     "type '%s' has %zu slots with those it inherits, but its slot table has room "
-                     "for %zd",
+                     "type '%s' has %zu slots, including inherited ones, but its slot table has "
+                     "room for %zd",
                      type->tp_name, count, slot_table_size);
         goto fail;
     }
@@ -361,7 +360,7 @@ NC_STATIC PyTypeObject *nc_metatype_bundled(void)
 {
     static PyTypeObject metatype;
     static PyMethodDef methods[] = {
-        {"mro", nc_metatype_mro, METH_NOARGS, "The classes that attributes are looked up in."},
+        {"mro", nc_metatype_mro, METH_NOARGS, "Return the method resolution order."},
         {NULL, NULL, 0, NULL},
     };
     if (metatype.tp_name == NULL) {

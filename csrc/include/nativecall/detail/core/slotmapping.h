@@ -74,8 +74,8 @@ NC_STATIC int nc_slot_id_check(uintptr_t id)
     PyOS_snprintf(shown, sizeof shown, "%#llx", (unsigned long long)id);
     if (status < 0) {
         PyErr_Format(PyExc_ValueError,
-                     "allocated slot key %s must have a registrar in bits 24 to 31 and nothing "
-                     "above; an even key is an address",
+                     "allocated slot key %s must have a registrar in bits 24 to 31 and no higher "
+                     "bits set; an even key is an address",
                      shown);
     } else if ((id & 1) != 0 && id >> 24 == NC_SLOT_RUNTIME_REGISTRAR) {
         ids = nc_runtime_ids();
@@ -83,8 +83,8 @@ NC_STATIC int nc_slot_id_check(uintptr_t id)
         status = number != NULL ? PyDict_Contains(ids, number) - 1 : -1;
         if (status < 0 && !PyErr_Occurred()) {
             PyErr_Format(PyExc_ValueError,
-                         "slot key %s is one of those that are allocated at run time "
-                         "(PyExtensibleType_AllocateID), which was never allocated",
+                         "slot key %s is in the range for keys that are allocated at run time "
+                         "(PyExtensibleType_AllocateID), but was never allocated",
                          shown);
         }
         Py_XDECREF(ids);
@@ -115,10 +115,10 @@ NC_STATIC int nc_slot_key_from_python(PyObject *key, uintptr_t *out)
         }
         if (nc_slot_id_followed(id)) {
             PyErr_Format(PyExc_ValueError,
-                         "slot key %R is one of those for call tables (0x04000001 to 0x040000ff) "
-                         "or slots of objects (0x04000101 to 0x040001ff): native code follows its "
-                         "data into the object, so only a type written in C can bring it; derive "
-                         "from one, such as nativecall.NativeCallable",
+                         "slot key %R is reserved for call tables (0x04000001 to 0x040000ff) or "
+                         "object slots (0x04000101 to 0x040001ff): native code uses its data as an "
+                         "offset into the object, so only a type written in C can define it; "
+                         "derive from one, such as nativecall.NativeCallable",
                          key);
             return -1;
         }
@@ -218,7 +218,7 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
         PyObject *key = NULL;
         PyObject *value = NULL;
         if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
-            PyErr_SetString(PyExc_TypeError, "'__customslots__'.items() must give pairs");
+            PyErr_SetString(PyExc_TypeError, "'__customslots__'.items() must return pairs");
             goto fail;
         }
         key = PyTuple_GET_ITEM(pair, 0);
