@@ -243,8 +243,7 @@ NC_COLD int nc_callback_read(NcCallbackSignature *accepted)
     }
     if (nc_prototype_signature(accepted->declaration, text) != NC_OK) {
         PyErr_Format(PyExc_SystemError,
-                     "'%s', which a callback may be, is not a declaration of a function, "
-                     "\"double (double, void *)\"",
+                     "'%s' is not a C function declaration such as \"double (double, void *)\"",
                      accepted->declaration);
         PyMem_Free(text);
         return -1;
@@ -341,7 +340,7 @@ NC_STATIC int nc_callback_from_capsule(NcCallback *callback, PyObject *capsule,
         return 0;
     }
     if ((callback->options & (NC_CALLBACK_HOLDS_GIL | NC_CALLBACK_TRUSTS_NAMES)) == 0) {
-        *why = ", which may need the GIL, and is called without it";
+        *why = ", which may need the GIL but would be called without it";
         return 0;
     }
     callback->function = (NcFunction)(uintptr_t)PyCapsule_GetPointer(capsule, name);
@@ -377,12 +376,13 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *wh
         PyErr_Format(PyExc_ValueError, "the function in %R is '%s'%s; it must be one of %U", obj,
                      name != NULL ? name : "", why, wanted);
     } else {
-        PyErr_Format(PyExc_TypeError,
-                     PyCallable_Check(obj)
-                         ? "no function for %U in %R, and Python functions are not taken here"
-                         : "a callback must be a callable, a LowLevelCallable or a capsule with a "
-                           "function for %U (got %R)",
-                     wanted, obj);
+        PyErr_Format(
+            PyExc_TypeError,
+            PyCallable_Check(obj)
+                ? "no native function for %U in %R, and Python functions are not accepted here"
+                : "a callback must be a callable, a LowLevelCallable or a capsule with a "
+                  "function for %U (got %R)",
+            wanted, obj);
     }
     Py_DECREF(wanted);
 }
@@ -471,7 +471,7 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
     if (raised != NULL) {
         nc_exception_put(raised);
     } else if (failed == NC_FAILED_SHUTDOWN) {
-        PyErr_SetString(PyExc_RuntimeError, "a callback was called while Python shut down");
+        PyErr_SetString(PyExc_RuntimeError, "a callback was called during the shutdown of Python");
     }
     return PyErr_Occurred() ? -1 : 0;
 }

@@ -206,7 +206,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     call->way = NC_WAY_BOXED;
     call->nogil_way = NC_WAY_BOXED;
     if (obj == NULL) {
-        PyErr_SetString(PyExc_SystemError, "nc_call_prepare was given NULL for an object");
+        PyErr_SetString(PyExc_SystemError, "nc_call_prepare was called with NULL as the object");
         return -1;
     }
     status = nc_signature_canonical(signature, strlen(signature), text, sizeof text, &length);
@@ -221,9 +221,8 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
         PyErr_Format(PyExc_ValueError,
                      status == NC_E_RANGE ? NC_CALL_SHOWN " has more than %d arguments"
                                           : NC_CALL_SHOWN
-                         " has a struct, a view, a complex long double or a "
-                         "variable number of arguments, which a call that is built "
-                         "at run time cannot pass; pass a pointer",
+                         " has a struct, a view, a complex long double or variadic arguments, "
+                         "which calls built at run time cannot pass; pass a pointer",
                      text, nc_call_ellipsis(text), NC_CALL_MAX_ARGUMENTS);
         return -1;
     }
@@ -232,8 +231,9 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
     status = nc_call_search(call, obj, text);
     if (status == 0 && call->function == NULL && !PyCallable_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
-                     "no function for " NC_CALL_SHOWN " in %R, and Python cannot call it", text,
-                     nc_call_ellipsis(text), obj);
+                     "no function for " NC_CALL_SHOWN
+                     " in %R, which is not callable from Python either",
+                     text, nc_call_ellipsis(text), obj);
         status = -1;
     }
     if (status < 0) {
@@ -275,7 +275,7 @@ NC_STATIC PyObject *nc_call_box(const NcCallType *type, const void *at)
             return nc_box_pointer(pointer);
         }
         if (pointer == NULL) {
-            PyErr_SetString(PyExc_ValueError, "a NULL object cannot be an argument");
+            PyErr_SetString(PyExc_ValueError, "an object argument must not be NULL");
             return NULL;
         }
         return Py_NewRef((PyObject *)pointer);
@@ -415,10 +415,10 @@ NC_STATIC int nc_call_outcome(const NcCall *call, PyObject *callable, PyObject *
         if (*object == NULL && status == 0) {
             status = -1;
             if (!PyErr_Occurred()) {
-                PyErr_Format(PyExc_SystemError,
-                             "the function of %R returned NULL for an object without setting an "
-                             "exception",
-                             callable);
+                PyErr_Format(
+                    PyExc_SystemError,
+                    "the function of %R returned a NULL object without setting an exception",
+                    callable);
             }
         }
         if (status < 0 || !wanted) {

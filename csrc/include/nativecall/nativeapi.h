@@ -70,12 +70,13 @@ NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
     }
     api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
     whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* otherwise, later fields are missing */
-    PyOS_snprintf(numbers, sizeof numbers, "%zu bytes and the name %llx, where %zu bytes and %llx",
-                  api->size, whole ? (unsigned long long)api->name : 0,
-                  NC_ABI_SIZE(NcNativeApi, entry), (unsigned long long)NC_NATIVEAPI_NAME);
-    PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s are needed%s",
-                 owner->tp_name, numbers,
-                 whole && api->name == NC_NATIVEAPI_NAME ? ", with a 'find' that is not NULL" : "");
+    PyOS_snprintf(numbers, sizeof numbers,
+                  "size %zu and name %llx, but needs size %zu and name %llx", api->size,
+                  whole ? (unsigned long long)api->name : 0, NC_ABI_SIZE(NcNativeApi, entry),
+                  (unsigned long long)NC_NATIVEAPI_NAME);
+    PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s%s", owner->tp_name,
+                 numbers,
+                 whole && api->name == NC_NATIVEAPI_NAME ? ", and a 'find' that is not NULL" : "");
 }
 
 /* Raise TypeError for a type whose attribute nc_abi_api found invalid. Return -1. */

@@ -106,7 +106,9 @@ def test_user_data_is_never_dropped(c, fails):
 
 def test_a_function_without_user_data_does_not_fit_a_signature_with_it(c):
     f = box_native()
-    with pytest.raises(TypeError, match=r"no function for 'double \(double, void \*\)' in <"):
+    with pytest.raises(
+        TypeError, match=r"no native function for 'double \(double, void \*\)' in <"
+    ):
         c.integrate(f, 0, 1, 1, "d", c.NATIVE_ONLY)
     # But any callable can be called through Python.
     assert c.integrate(f, 0, 1, 100, "d")[1:] == (False, 0)
@@ -127,7 +129,7 @@ def test_entries_that_need_the_gil(c):
     assert c.integrate(f, 0, 1, 100, "p", c.HOLDS_GIL)[:2] == (pytest.approx(ERF), True)
     assert c.integrate(f, 0, 1, 100, "p", 0)[:2] == (pytest.approx(ERF), False)
     assert c.integrate(f, 0, 1, 100, "p", c.TRUSTS_NAMES)[1] is False
-    with pytest.raises(TypeError, match="and Python functions are not taken here"):
+    with pytest.raises(TypeError, match="and Python functions are not accepted here"):
         c.integrate(f, 0, 1, 1, "p", c.NATIVE_ONLY)
 
 
@@ -143,8 +145,8 @@ def test_a_name_does_not_tell_whether_the_function_needs_the_gil(c, fails):
         assert c.integrate(box, 0, 1, 100, "p", c.TRUSTS_NAMES)[1] is True
         with fails(
             ValueError,
-            f"the function in {box!r} is 'double (double)', which may need the GIL, and is called "
-            "without it; it must be one of 'double (double)'",
+            f"the function in {box!r} is 'double (double)', which may need the GIL but would be "
+            "called without it; it must be one of 'double (double)'",
         ):
             c.integrate(box, 0, 1, 1, "p", 0)
 
@@ -204,7 +206,8 @@ def test_unrelated_objects(c, fails):
             c.integrate(obj)
     with fails(
         TypeError,
-        f"no function for 'double (double)' in {len!r}, and Python functions are not taken here",
+        f"no native function for 'double (double)' in {len!r}, and Python functions are not "
+        "accepted here",
     ):
         c.integrate(len, 0, 1, 1, "p", c.NATIVE_ONLY)
 
@@ -222,13 +225,12 @@ def test_capsules_that_do_not_fit(c, fails):
 def test_a_declaration_of_the_consumer_that_is_none(c, fails):
     with fails(
         SystemError,
-        "'double', which a callback may be, is not a declaration of a function, "
-        '"double (double, void *)"',
+        "'double' is not a C function declaration such as \"double (double, void *)\"",
     ):
         c.integrate(len, 0, 1, 1, "x")
 
 
 def test_static_types(c):
     assert c.integrate(c.StaticType()) == (pytest.approx(0.25, abs=1e-4), True, 0)
-    with pytest.raises(TypeError, match="Python functions are not taken here"):
+    with pytest.raises(TypeError, match="Python functions are not accepted here"):
         c.integrate(c.StaticType(), 0, 1, 1, "d", c.NATIVE_ONLY)

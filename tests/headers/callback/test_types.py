@@ -116,15 +116,16 @@ def test_wrong_kinds_of_api(c, fails):
             c.integrate(make_type(value)())
     with pytest.raises(
         TypeError,
-        match=r"has 8 bytes and the name 0, where \d+ bytes and 6e635f6170690001 are needed$",
+        match=r"has size 8 and name 0, but needs size \d+ and name 6e635f6170690001$",
     ):
         c.integrate(make_type(c.api(3))())
     with pytest.raises(
         TypeError,
-        match=r"the name 6e635f6170690002, where \d+ bytes and 6e635f6170690001 are needed$",
+        match=r"has size \d+ and name 6e635f6170690002, but needs size \d+ and name "
+        r"6e635f6170690001$",
     ):
         c.integrate(make_type(c.api(4))())
-    with pytest.raises(TypeError, match=r"with a 'find' that is not NULL$"):
+    with pytest.raises(TypeError, match=r"and a 'find' that is not NULL$"):
         c.integrate(make_type(c.api(5))())
 
 

@@ -296,7 +296,7 @@ def test_types_without_the_metaclass_are_asked(c, integrating):
     # One that takes its offer back; one whose offer is a mistake.
     sub = type("Sub", (kind(0),), {"__nativecall_api__": None})
     assert c.dispatch("one", False, sub(), 2.0) == 7.0
-    with pytest.raises(TypeError, match="'__nativecall_api__' of Offers has 8 bytes"):
+    with pytest.raises(TypeError, match="'__nativecall_api__' of Offers has size 8"):
         c.dispatch("one", False, kind(3)(), 2.0)
 
 

@@ -217,7 +217,7 @@ def test_an_object_that_is_null(c, functions):
     f = nc.wrap(functions.address("null_object"), "O:O")
     prepared = c.prepare(f, "O:O")
     assert c.way(prepared) == "exact"
-    message = rf"the function of {f!r} returned NULL for an object without setting an exception"
+    message = rf"the function of {f!r} returned a NULL object without setting an exception"
     for wanted in (True, False):
         with pytest.raises(SystemError) as info:
             c.call(prepared, (3,), False, wanted)
@@ -228,7 +228,7 @@ def test_an_object_that_is_null(c, functions):
     with pytest.raises(TypeError, match=r"^bad operand type for unary -: 'str'$"):
         c.call(shows, ("text",))
     # A NULL argument cannot become a Python object.
-    with pytest.raises(ValueError, match=r"^a NULL object cannot be an argument$"):
+    with pytest.raises(ValueError, match=r"^an object argument must not be NULL$"):
         c.call(c.prepare(repr, "O:O"), (...,))
 
 
@@ -437,17 +437,17 @@ def test_what_cannot_be_prepared(c, functions, fails):
         for signature in ("d:T{dd}", "v:[1]d", "i:P.", "T{dd}:d"):
             with fails(
                 ValueError,
-                f"'{signature}' has a struct, a view, a complex long double or a variable number "
-                "of arguments, which a call that is built at run time cannot pass; pass a pointer",
+                f"'{signature}' has a struct, a view, a complex long double or variadic "
+                "arguments, which calls built at run time cannot pass; pass a pointer",
             ):
                 c.prepare(f, signature)
         long = "d:" + 33 * "d"
         with fails(ValueError, f"'{long}' has more than 32 arguments"):
             c.prepare(f, long)
     assert sys.getrefcount(f) == before
-    with fails(TypeError, "no function for 'd:d' in 3, and Python cannot call it"):
+    with fails(TypeError, "no function for 'd:d' in 3, which is not callable from Python either"):
         c.prepare(3, "d:d")
-    with fails(SystemError, "nc_call_prepare was given NULL for an object"):
+    with fails(SystemError, "nc_call_prepare was called with NULL as the object"):
         c.prepare_null()
 
 
@@ -550,7 +550,7 @@ def test_types_with_nativecall_api(c, functions, fails):
     del type(made.obj).__call__
     assert ask(c, made.obj, "d:d", d(3.0)) == ("exact", d(4.0))
     with pytest.raises(
-        TypeError, match=r"^no function for 'd:i' in .*, and Python cannot call it$"
+        TypeError, match=r"^no function for 'd:i' in .*, which is not callable from Python either$"
     ):
         c.prepare(made.obj, "d:i")
     bad = type("Bad", (), {"__nativecall_api__": 3})
@@ -729,5 +729,8 @@ def test_long_signatures_are_shortened_in_messages(c, fails):
         with pytest.raises(ValueError, match=r"^'d:d{198}\.\.\.' is not a signature: [a-z ]+$"):
             c.prepare(abs, text)
     pointer = "d:" + 20 * "X{d:dddddddd}"
-    with fails(TypeError, f"no function for '{pointer[:200]}...' in 3, and Python cannot call it"):
+    with fails(
+        TypeError,
+        f"no function for '{pointer[:200]}...' in 3, which is not callable from Python either",
+    ):
         c.prepare(3, pointer)

@@ -41,9 +41,9 @@ NC_C_BEGIN
 
 NC_COLD int nc_longdouble_overflow(void)
 {
-    PyErr_SetString(PyExc_OverflowError, "a long double that C code gave is out of range for a "
-                                         "Python float (-1.7976931348623157e+308 to "
-                                         "1.7976931348623157e+308)");
+    PyErr_SetString(PyExc_OverflowError,
+                    "a long double from C code is out of range for a Python float "
+                    "(-1.7976931348623157e+308 to 1.7976931348623157e+308)");
     return 1;
 }
 
