@@ -27,7 +27,7 @@ static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf
 {
     NcDestructor *self = (NcDestructor *)(void *)object;
     if (PyVectorcall_NARGS(nargsf) != 1 || kwnames != NULL) {
-        PyErr_SetString(PyExc_TypeError, "it is called with one argument");
+        PyErr_SetString(PyExc_TypeError, "a Destructor takes one argument");
         return NULL;
     }
     Py_CLEAR(self->owner);
@@ -147,8 +147,8 @@ int nc_end(PyObject *pointer, PyObject *name, PyObject *callable, Py_ssize_t ind
     PyObject *ended = nc_ended_by(pointer);
     NcDestructor *destructor = ended == NULL ? destructor_of(pointer) : NULL;
     if (ended != NULL) {
-        nc_conversion_error(PyExc_ValueError, callable, index,
-                            "must be open, but %R was called with it", ended);
+        nc_conversion_error(PyExc_ValueError, callable, index, "was already freed or closed by %R",
+                            ended);
         return -1;
     }
     if (destructor != NULL) {
@@ -282,13 +282,14 @@ static void destructor_dealloc(PyObject *object)
 }
 
 static PyMemberDef destructor_members[] = {
-    {"owner", T_OBJECT, offsetof(NcDestructor, owner), READONLY, "what is kept alive, or None"},
+    {"owner", T_OBJECT, offsetof(NcDestructor, owner), READONLY,
+     "the object that it keeps alive, or None"},
     {NULL, 0, 0, 0, NULL},
 };
 
 PyTypeObject NcDestructor_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Destructor",
-    .tp_doc = "What cffi calls with a pointer whose object goes.",
+    .tp_doc = "Destructor of a cffi pointer; cffi calls it when the pointer object is freed.",
     .tp_basicsize = sizeof(NcDestructor),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_vectorcall_offset = offsetof(NcDestructor, vectorcall),

@@ -5,7 +5,7 @@
  * there. */
 #define ROOM offsetof(Py_buffer, itemsize)
 _Static_assert(sizeof(Py_buffer) - ROOM >= 32 && (offsetof(NcPointer, buffer) + ROOM) % 16 == 0,
-               "a complex long double fits, aligned as the pointer is");
+               "a complex long double must fit, aligned like the pointer");
 
 static int is_text(char pointee)
 {
@@ -58,8 +58,8 @@ int nc_refuse_null(const NcCallInterface *cif, PyObject *name, Py_ssize_t index)
     }
     nc_conversion_error(
         PyExc_TypeError, name, index,
-        "must be a number or an array, as Fortran takes it by reference (got None); "
-        "where it is optional there, a NULL of ctypes or cffi leaves it out");
+        "must be a number or an array, which Fortran takes by reference (got None); to omit an "
+        "optional argument, pass a NULL pointer of ctypes or cffi");
     return -1;
 }
 

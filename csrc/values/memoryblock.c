@@ -26,7 +26,7 @@ PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
     Py_ssize_t bytes = PyLong_AsSsize_t(size);
     if (bytes < 0) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "memory has no negative size");
+            PyErr_SetString(PyExc_ValueError, "the size of a memory block must not be negative");
         }
         return NULL;
     }
@@ -79,7 +79,7 @@ static PyBufferProcs block_buffer = {block_getbuffer, NULL};
 
 PyTypeObject NcBlock_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Block",
-    .tp_doc = "Memory, and what pointers in it lead to.",
+    .tp_doc = "A block of memory that keeps alive what its pointers point to.",
     .tp_basicsize = offsetof(NcBlock, data),
     .tp_itemsize = 1,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -191,14 +191,15 @@ static void pin_dealloc(PyObject *object)
 
 static PyMemberDef pin_members[] = {
     {"address", NC_T_ADDRESS, offsetof(NcPin, pointer.address), READONLY,
-     "what the callee gets; 0 for None"},
-    {"size", T_PYSSIZET, offsetof(NcPin, pointer.buffer.len), READONLY, "bytes of a buffer"},
+     "the address that C gets; 0 for None"},
+    {"size", T_PYSSIZET, offsetof(NcPin, pointer.buffer.len), READONLY,
+     "size of a buffer in bytes"},
     {NULL, 0, 0, 0, NULL},
 };
 
 PyTypeObject NcPin_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Pin",
-    .tp_doc = "A converted pointer argument; what it points to is kept while this lives.",
+    .tp_doc = "A converted pointer argument; it keeps alive what it points to.",
     .tp_basicsize = sizeof(NcPin),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_traverse = pin_traverse,
@@ -280,7 +281,7 @@ PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
 {
     getbufferproc export = nc_exporter_of(Py_TYPE(object));
     if (export == NULL) {
-        PyErr_Format(PyExc_TypeError, "a %.200s has no memory of its own",
+        PyErr_Format(PyExc_TypeError, "a %.200s exports no memory of its own",
                      Py_TYPE(object)->tp_name);
         return NULL;
     }
@@ -339,7 +340,7 @@ static int fail_moved(PyObject *name, PyObject *owner)
     if (name != NULL) {
         PyErr_Format(PyExc_BufferError,
                      "the memory of a %.200s was moved while the arguments of '%U' were converted; "
-                     "do not resize what is passed",
+                     "do not resize arguments meanwhile",
                      Py_TYPE(owner)->tp_name, name);
     }
     return -1;

@@ -292,7 +292,7 @@ static PyMemberDef layout_members[] = {
 /* Not garbage-collected: a Layout holds only descriptions of types, and freed Records. */
 PyTypeObject NcLayout_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Layout",
-    .tp_doc = "The description of a struct, a union or an array; makes Records.",
+    .tp_doc = "The layout of a struct, a union or an array; creates Records.",
     .tp_basicsize = offsetof(Layout, members),
     .tp_itemsize = sizeof(Member),
     .tp_flags = Py_TPFLAGS_DEFAULT,

@@ -313,7 +313,8 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
                 (code == 'b' || code == 'B') && (PyUnicode_Check(value) || PyBytes_Check(value));
             nc_conversion_type_error(
                 name, index,
-                is_character ? "an integer, as ord() makes of a character" : "an integer", value);
+                is_character ? "an integer, such as ord() returns for a character" : "an integer",
+                value);
         } else if (PyErr_ExceptionMatches(PyExc_TypeError) && PyObject_CheckBuffer(value)) {
             no_array(name, index, "an integer", value);
         }

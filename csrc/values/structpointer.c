@@ -78,7 +78,7 @@ PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *structs;
     PyObject *kept = NULL;
     if (nc_struct_pointer_class == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "there is no class of struct pointers yet");
+        PyErr_SetString(PyExc_RuntimeError, "the class of struct pointers is not set yet");
         return NULL;
     }
     return PyArg_ParseTuple(args, "OO!|O!", &cdata, &PyDict_Type, &structs, &PyDict_Type, &kept)
@@ -150,7 +150,7 @@ static PyMemberDef pointer_members[] = {
 
 PyTypeObject NcStructPointer_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.StructPointerBase",
-    .tp_doc = "A pointer of cffi's to a struct whose members take what initialisers take.",
+    .tp_doc = "A cffi pointer to a struct; its members accept the same values as initialisers.",
     .tp_basicsize = sizeof(NcStructPointer),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
                 Py_TPFLAGS_DISALLOW_INSTANTIATION,

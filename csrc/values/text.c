@@ -145,7 +145,7 @@ static PyObject *encode_wide(char text, PyObject *value)
 static PyObject *refuse_null(PyObject *name, Py_ssize_t place, const char *where)
 {
     nc_conversion_error(PyExc_ValueError, name, place,
-                        "must have no null character%s, which ends text in C", where);
+                        "must not contain a null character%s, which ends a string in C", where);
     return NULL;
 }
 

@@ -34,7 +34,7 @@ def check_open(handle: object, who: str) -> None:
     """Raise ValueError for a handle that a function has closed; `who` begins the message."""
     closer = ended_by(handle)
     if closer is not None:
-        raise ValueError(f"{who} must be open, but {closer!r} was called with it")
+        raise ValueError(f"{who} was already freed or closed by {closer!r}")
 
 
 def handle(obj: object) -> FFIData:

@@ -95,7 +95,7 @@ def encoded(text: str, encoding: str | None, who: str, without: str) -> bytes:
     found = text.encode(encoding)
     if b"\0" in found:
         raise ValueError(
-            f"{who} must have no null character once it is encoded, which ends text in C"
+            f"{who} must not contain a null character once it is encoded, which ends a string in C"
         )
     return found
 

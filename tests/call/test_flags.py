@@ -338,7 +338,9 @@ def test_functions_and_text_after_the_fixed_arguments(builder):
         length(1, "abc")
     text = made("length", encoding="utf-8")
     assert [text(1, one) for one in ("abc", "\xe4", "", b"ab")] == [3.0, 2.0, 0.0, 2.0]
-    with pytest.raises(ValueError, match=r"^argument 2 of 'length' must have no null character"):
+    with pytest.raises(
+        ValueError, match=r"^argument 2 of 'length' must not contain a null character"
+    ):
         text(1, "a\0b")
     with pytest.raises(UnicodeEncodeError):
         made("length", encoding="ascii")(1, "\xe4")

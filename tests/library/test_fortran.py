@@ -192,8 +192,8 @@ def test_what_is_written_to_is_memory(lib):
         (
             (1, 1.0, None, 1.0),
             TypeError,
-            "argument 3 of 'axpy_' must be a number or an array, as Fortran takes it by reference "
-            "(got None); where it is optional there, a NULL of ctypes or cffi leaves it out",
+            "argument 3 of 'axpy_' must be a number or an array, which Fortran takes by reference "
+            "(got None); to omit an optional argument, pass a NULL pointer of ctypes or cffi",
         ),
         (
             (1, 1.0, numpy.zeros(2, numpy.float32), 1.0),

@@ -364,8 +364,8 @@ def test_objects_that_functions_cannot_be_kept_with(path, fails):
     attach = nc.load(path).function("attach", "v:PX{d:d}", keep=0)
     with fails(
         TypeError,
-        "argument 1 of 'attach' must be an object that functions can be kept with, such as a cffi "
-        "pointer (got NoneType); or say keep='library' or keep='process'",
+        "argument 1 of 'attach' must support weak references, as a cffi pointer does, to keep "
+        "functions alive (got NoneType); otherwise use keep='library' or keep='process'",
     ):
         attach(None, abs)
     memory = cffi.FFI().new("void *[1]")

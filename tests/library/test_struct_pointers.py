@@ -209,7 +209,7 @@ def test_pointers_that_are_freed(path):
     node.n = 3
     lib.ffi.release(node)
     assert lib.dropped() == 1
-    with pytest.raises(ValueError, match="argument 1 of 'call' must be open"):
+    with pytest.raises(ValueError, match="argument 1 of 'call' was already freed or closed by"):
         lib.call(node, 1)
 
 
@@ -283,7 +283,9 @@ def test_text_has_the_encoding_of_the_library():
         b"\xfc",
     ]
     assert lib.ffi.string(lib.new("char[]", "né")) == b"n\xe9"
-    with pytest.raises(ValueError, match=r"^field 'title' of 'struct song' must have no null char"):
+    with pytest.raises(
+        ValueError, match=r"^field 'title' of 'struct song' must not contain a null char"
+    ):
         song.title = "a\0b"
     with pytest.raises(UnicodeEncodeError):
         song.lines[0] = "\u20ac"

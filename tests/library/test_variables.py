@@ -267,7 +267,9 @@ def test_pointers_to_text_are_assigned(lib, built, fails):
     path, folder = built
     encoded = nc.load(path, header="variables.h", include=folder, encoding="utf-8")
     for text in ("a\0b", "\0"):
-        with pytest.raises(ValueError, match=r"^variable 'message' must have no null character, "):
+        with pytest.raises(
+            ValueError, match=r"^variable 'message' must not contain a null character, "
+        ):
             encoded.message = text
     encoded.message = "größer"
     gc.collect()

@@ -202,7 +202,10 @@ def test_arrays_have_a_length(load, fails):
     assert isinstance(found, np.ndarray)
     assert found.tolist() == [0.0, 0.5, 1.0, 1.5]
     assert f(0).tolist() == []
-    with fails(ValueError, "argument 1 of 'ramp' is the length of an out-parameter (got -1)"):
+    with fails(
+        ValueError,
+        "argument 1 of 'ramp' is the length of an out-parameter and must not be negative (got -1)",
+    ):
         f(-1)
     with fails(TypeError, "argument 1 of 'ramp' must be an integer (got str)"):
         f("4")

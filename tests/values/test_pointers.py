@@ -75,7 +75,7 @@ def moved(what, name, call, *arguments):
     except BufferError as error:
         assert str(error) == (
             f"the memory of a {what} was moved while the arguments of '{name}' were converted; do "
-            "not resize what is passed"
+            "not resize arguments meanwhile"
         ), error
     else:
         raise AssertionError("accepted")

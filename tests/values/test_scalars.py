@@ -110,7 +110,7 @@ def test_integers_take_index_and_nothing_else(lib, fails, code):
             given = f"{type(value).__module__}.{given}"
         wanted = "an integer"
         if code in "bB" and isinstance(value, (str, bytes)):
-            wanted += ", as ord() makes of a character"
+            wanted += ", such as ord() returns for a character"
         with fails(TypeError, f"argument 1 of '{symbol}' must be {wanted} (got {given})"):
             f(value)
     with fails(LookupError, "my own error"):

@@ -163,7 +163,7 @@ def test_text_as_it_is(lib):
         lib.letter("A\0", *range(7))
     with pytest.raises(TypeError, match="'h'"):
         lib.letter("A", *range(6), h=1)
-    with pytest.raises(TypeError, match="several values"):
+    with pytest.raises(TypeError, match="multiple values"):
         lib.letter("A", *range(7), a=1)
 
 

@@ -143,7 +143,7 @@ def test_characters_of_arguments_that_are_written_take_no_str(lib, fails):
     + [(kind, "utf-8", "a\0", "") for kind in WIDE],
 )
 def test_null_characters_are_refused(lib, fails, kind, encoding, value, encoded):
-    message = f"must have no null character{encoded}, which ends text in C"
+    message = f"must not contain a null character{encoded}, which ends a string in C"
     with fails(ValueError, f"argument 1 of 'address_of' {message}"):
         same(lib, kind, encoding=encoding)(value)
 
