@@ -31,7 +31,7 @@ static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
     PyTypeObject *base = (PyTypeObject *)(void *)&NcCallable_Type;
     if (nc_callable_class != base) {
-        PyErr_SetString(PyExc_RuntimeError, "the class of callables is set already");
+        PyErr_SetString(PyExc_RuntimeError, "the class of callables is already set");
         return NULL;
     }
     if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)(void *)type, base)) {

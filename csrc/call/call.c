@@ -264,11 +264,13 @@ static int length_by(const Call *now, const NcOut *out, Py_ssize_t index, Py_ssi
         PyErr_Clear();
         subject = nc_conversion_subject((PyObject *)now->self, index);
         if (subject != NULL) {
-            PyErr_Format(is_negative ? PyExc_ValueError : PyExc_OverflowError,
-                         is_negative ? "%U is the length of an out-parameter (got %R)"
-                                     : "%U is the length of an out-parameter that does not fit "
-                                       "in memory (got %R)",
-                         subject, number);
+            PyErr_Format(
+                is_negative ? PyExc_ValueError : PyExc_OverflowError,
+                is_negative
+                    ? "%U is the length of an out-parameter and must not be negative (got %R)"
+                    : "%U is the length of an out-parameter that does not fit "
+                      "in memory (got %R)",
+                subject, number);
         }
     }
     Py_XDECREF(subject);

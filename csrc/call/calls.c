@@ -60,8 +60,9 @@ static Py_ssize_t keyword_position(NcCallable *self, PyObject *name, Py_ssize_t 
         return found;
     }
     if (names == NULL) {
-        nc_callable_error(self, PyExc_TypeError,
-                          "takes no keyword arguments (got '%U'): its signature names none", name);
+        nc_callable_error(
+            self, PyExc_TypeError,
+            "takes no keyword arguments (got '%U'): its signature has no argument names", name);
     } else {
         nc_callable_error(self, PyExc_TypeError, "has no argument named '%U'; it takes %R", name,
                           names);
@@ -101,7 +102,7 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
             goto done;
         }
         if (ordered[position] != NULL) {
-            nc_callable_error(self, PyExc_TypeError, "got several values for argument '%U'", name);
+            nc_callable_error(self, PyExc_TypeError, "got multiple values for argument '%U'", name);
             goto done;
         }
         ordered[position] = args[given + k];
@@ -223,7 +224,8 @@ NcCallable *nc_callable_for_call(NcCallable *self, PyObject *const *args, Py_ssi
     if (made == Py_None) {
         Py_CLEAR(made);
     } else if (made != NULL && !nc_is_single(made)) {
-        PyErr_Format(PyExc_TypeError, "for_call() must return a callable of one entry (got %.200s)",
+        PyErr_Format(PyExc_TypeError,
+                     "for_call() must return a callable with one entry (got %.200s)",
                      Py_TYPE(made)->tp_name);
         Py_CLEAR(made);
     }

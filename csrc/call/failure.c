@@ -32,7 +32,7 @@ static int as_errno(PyObject *code, int *out)
         return -1;
     }
     if (number != (int)number) {
-        PyErr_SetString(PyExc_OverflowError, "errno must be an int of C");
+        PyErr_SetString(PyExc_OverflowError, "errno must fit in a C int");
         return -1;
     }
     *out = (int)number;
@@ -92,9 +92,10 @@ void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter)
 {
     PyObject *text = PyErr_Occurred() ? NULL : nc_name((PyObject *)self);
     if (text != NULL) {
-        PyErr_Format(PyExc_OverflowError,
-                     "'%U' cannot have a dimension of %zd: it takes the length as '%c'", text,
-                     length, letter);
+        PyErr_Format(
+            PyExc_OverflowError,
+            "'%U' cannot take an array with a dimension of %zd: the type of its length is '%c'",
+            text, length, letter);
     }
 }
 

@@ -122,11 +122,11 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
     } else if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *name = nc_callable_name(self);
         if (name != NULL) {
-            PyErr_Format(PyExc_TypeError,
-                         "argument %zd of '%U' must be an object that functions can be kept with, "
-                         "such as a cffi pointer (got %.200s); or say keep='library' or "
-                         "keep='process'",
-                         index + 1, name, Py_TYPE(holder)->tp_name);
+            PyErr_Format(
+                PyExc_TypeError,
+                "argument %zd of '%U' must support weak references, as a cffi pointer does, to "
+                "keep functions alive (got %.200s); otherwise use keep='library' or keep='process'",
+                index + 1, name, Py_TYPE(holder)->tp_name);
         }
     }
     Py_DECREF(key);
@@ -140,8 +140,7 @@ static PyObject *kept_by_library(NcCallable *self)
     PyObject *kept = nc_library_kept((PyObject *)self);
     if (kept == NULL) {
         nc_callable_error(self, PyExc_ValueError,
-                          "does not belong to a library, so nothing keeps "
-                          "the functions alive");
+                          "does not belong to a library that could keep the functions alive");
     }
     return kept;
 }

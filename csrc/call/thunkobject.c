@@ -89,7 +89,8 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_
         size_t size = size_of(inner, place->index);
         if (size == 0 || offset < (Py_ssize_t)sizeof(NcThunk) || offset > bytes ||
             size > (size_t)(bytes - offset)) {
-            PyErr_SetString(PyExc_ValueError, "a place must be an argument and lie in the Thunk");
+            PyErr_SetString(PyExc_ValueError,
+                            "a place must be that of an argument and lie within the Thunk");
             goto fail;
         }
         place->offset = (size_t)offset;
@@ -140,7 +141,7 @@ static void thunkspec_dealloc(PyObject *object)
  * immutable. */
 PyTypeObject NcThunkSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.ThunkSpec",
-    .tp_doc = "What all thunks from one signature to another share.",
+    .tp_doc = "Data that all thunks from one signature to another share.",
     .tp_basicsize = offsetof(NcThunkSpec, places),
     .tp_itemsize = sizeof(NcPlace),
     .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -371,13 +372,13 @@ static PyMethodDef thunk_methods[] = {
 };
 
 static PyMemberDef thunk_members[] = {
-    {"function", T_OBJECT, offsetof(NcThunk, function), READONLY, "the callable that is called"},
+    {"function", T_OBJECT, offsetof(NcThunk, function), READONLY, "the callable that it calls"},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef thunk_getset[] = {
-    {"kept", thunk_get_kept, NULL, "values and what they point to; None where these are numbers",
-     NULL},
+    {"kept", thunk_get_kept, NULL,
+     "bound values and the objects that they point to; None if all are numbers", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -333,8 +333,9 @@ PyObject *nc_make_thunk(PyObject *Py_UNUSED(module), PyObject *args)
     NcCallable *self = (NcCallable *)(void *)callable;
     Py_ssize_t count = Py_SIZE(spec) != 0 ? spec->places[Py_SIZE(spec) - 1].index + 1 : 0;
     if (!is_single(self) || PyTuple_GET_SIZE(values) < count) {
-        PyErr_SetString(PyExc_ValueError, "make_thunk() takes a callable of one entry, and a value "
-                                          "for each argument that is bound");
+        PyErr_SetString(
+            PyExc_ValueError,
+            "make_thunk() takes a callable with one entry, and a value for each bound argument");
         return NULL;
     }
     NcThunk *thunk =

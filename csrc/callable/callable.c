@@ -98,7 +98,7 @@ static PyObject *callable_describe(PyObject *object, PyObject *args)
         return NULL;
     }
     if (self->as.view.ml_name != NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "a callable that has a built-in view keeps its name");
+        PyErr_SetString(PyExc_RuntimeError, "a callable with a built-in view cannot be renamed");
         return NULL;
     }
     if (nc_callable_say(self, name != Py_None ? name : NULL, doc != Py_None ? doc : NULL) < 0) {
@@ -130,7 +130,7 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
         return NULL;
     }
     if (self->cif != NULL || self->more->parts != NULL) {
-        return nc_callable_error(self, PyExc_RuntimeError, "has an entry already");
+        return nc_callable_error(self, PyExc_RuntimeError, "already has an entry");
     }
     if (entry.target == NULL) {
         PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
@@ -163,7 +163,7 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     Py_ssize_t present = self->calls->count;
     NcMore *more;
     if (!PyTuple_Check(overloads) || PyTuple_GET_SIZE(overloads) <= present) {
-        PyErr_SetString(PyExc_TypeError, "overloads must be a tuple longer than the present one");
+        PyErr_SetString(PyExc_TypeError, "overloads must be a tuple longer than the current one");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads); i++) {
@@ -175,13 +175,13 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
         /* A callable that is its own overload would recurse without end. */
         if (!nc_is_single(PyTuple_GET_ITEM(overloads, i)) ||
             PyTuple_GET_ITEM(overloads, i) == object) {
-            PyErr_SetString(PyExc_TypeError, "overloads must be other callables of one entry");
+            PyErr_SetString(PyExc_TypeError,
+                            "overloads must be other callables with one entry each");
             return NULL;
         }
         if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->cif->text !=
                                self->calls->entries[i].signature) {
-            PyErr_SetString(PyExc_ValueError,
-                            "overloads must begin with those of the existing entries");
+            PyErr_SetString(PyExc_ValueError, "overloads must begin with the existing ones");
             return NULL;
         }
     }
@@ -400,7 +400,7 @@ static PyGetSetDef callable_getset[] = {
     {"__annotations__", callable_get_annotations, NULL, NULL, NULL},
     {"__annotate__", callable_get_annotate, NULL, NULL, NULL},
     {"_as_parameter_", nc_foreign_parameter, NULL,
-     "What ctypes passes for the callable: `to_ctypes()`.", NULL},
+     "The function pointer that ctypes passes: `to_ctypes()`.", NULL},
     {"_doc", callable_get_more, NULL, NULL, MORE(doc)},
     {"_overloads", callable_get_more, NULL, NULL, MORE(parts)},
     {"_specializer", callable_get_more, callable_set_specializer, NULL, MORE(specializer)},

@@ -316,7 +316,7 @@ static PyMemberDef callinterface_members[] = {
     {"ways", T_OBJECT, offsetof(NcCallInterface, ways), READONLY,
      "call interfaces for the extra arguments of a variadic function, by their types"},
     {"names", T_OBJECT, offsetof(NcCallInterface, names), READONLY,
-     "names of the arguments that Python passes, or None where there are none"},
+     "names of the arguments that Python passes, or None if there are none"},
     {"trampoline", T_STRING, offsetof(NcCallInterface, shape), READONLY,
      "shape of its ahead-of-time trampoline, or None"},
     {NULL, 0, 0, 0, NULL},

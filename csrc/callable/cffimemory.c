@@ -36,7 +36,7 @@ static int has_items(Py_ssize_t count, Py_ssize_t wanted)
 {
     if (count != wanted) {
         PyErr_SetString(PyExc_TypeError,
-                        "nativecall._library.memory passes a wrong number of items");
+                        "nativecall._library.memory passed the wrong number of items");
     }
     return count == wanted;
 }

@@ -94,7 +94,7 @@ static PyObject *library_symbol(PyObject *object, PyObject *args)
     if (status == NC_E_FORMAT) {
         /* Only loaders with dlvsym, such as glibc's, look up versions. */
         PyErr_SetString(PyExc_NotImplementedError,
-                        "symbols have no versions on this platform; leave 'version' out");
+                        "this platform does not support symbol versions; omit 'version'");
         return NULL;
     }
     return PyLong_FromVoidPtr(status == NC_OK ? address : NULL);

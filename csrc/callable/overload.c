@@ -95,7 +95,8 @@ enum {
 /* The element types of arrays; each has a class. */
 #define LETTER(letter, ...) letter,
 static const char array_letters[] = {NC_INTEGERS(LETTER) NC_FLOATS(LETTER) NC_COMPLEXES(LETTER) 0};
-_Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS, "a class for each");
+_Static_assert(CLASS_ARRAY + sizeof(array_letters) - 1 <= 1 << CLASS_BITS,
+               "each element type needs a class");
 
 /* A hash table, by address, of the types that have a class; a subclass is a different type. The
  * table holds only static types, since these live as long as the process. There are few of them, so

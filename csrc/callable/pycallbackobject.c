@@ -30,7 +30,8 @@ static int check_sentinel(const NcCallbackSpec *self)
                     : self->letter == 'O' || self->letter == 'P' ? sizeof(void *)
                                                                  : nc_scalar_size(self->letter);
     if (size != wanted) {
-        PyErr_Format(PyExc_ValueError, "the sentinel has %zu bytes, the result %zu", size, wanted);
+        PyErr_Format(PyExc_ValueError, "the sentinel has %zu bytes, but the result has %zu", size,
+                     wanted);
         return -1;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
@@ -39,7 +40,7 @@ static int check_sentinel(const NcCallbackSpec *self)
             return -1;
         }
         if (offset > size || size - offset < sizeof(PyObject *)) {
-            PyErr_SetString(PyExc_ValueError, "an object lies outside of the result");
+            PyErr_SetString(PyExc_ValueError, "an object lies outside the result");
             return -1;
         }
     }
@@ -136,7 +137,7 @@ static PyMemberDef callbackspec_members[] = {
     {"objects", T_OBJECT_EX, offsetof(NcCallbackSpec, objects), READONLY,
      "offsets of Python objects in the result"},
     {"sentinel", T_OBJECT_EX, offsetof(NcCallbackSpec, sentinel), READONLY,
-     "what C gets when there is no result: bytes"},
+     "bytes that C gets if the function returns no result"},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -145,7 +146,7 @@ static PyMemberDef callbackspec_members[] = {
  * stay alive, because C may still read it through the sentinel. */
 PyTypeObject NcCallbackSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallbackSpec",
-    .tp_doc = "What all callbacks of a signature and of the same options share.",
+    .tp_doc = "Data that all callbacks with the same signature and options share.",
     .tp_basicsize = sizeof(NcCallbackSpec),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = callbackspec_new,
@@ -199,8 +200,9 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
 {
     if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 3 ||
         !Py_IS_TYPE(args[0], &NcCallbackSpec_Type) || !are_names(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "takes a CallbackSpec, a function, and its name or a "
-                                         "tuple of the name and the subject for its result");
+        PyErr_SetString(
+            PyExc_TypeError,
+            "PyCallback() takes a CallbackSpec, a function, and a name or a tuple of names");
         return NULL;
     }
     return (PyObject *)nc_pycallback_make((NcCallbackSpec *)(void *)args[0], args[1], args[2]);
@@ -473,15 +475,18 @@ static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
 }
 
 static PyMethodDef pycallback_methods[] = {
-    {"close", pycallback_close, METH_NOARGS, "drops the function; calls fail from now on"},
+    {"close", pycallback_close, METH_NOARGS, "releases the function; later calls fail"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef pycallback_members[] = {
     {"address", NC_T_ADDRESS, offsetof(NcPyCallback, stub), READONLY, "the C function pointer"},
-    {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY, "None once closed"},
-    {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY, "what results point into"},
-    {"stash", T_OBJECT, offsetof(NcPyCallback, stash), READONLY, "of the call it was passed to"},
+    {"function", T_OBJECT, offsetof(NcPyCallback, function), READONLY,
+     "the Python function; None once closed"},
+    {"kept", T_OBJECT, offsetof(NcPyCallback, kept), READONLY,
+     "objects whose memory the results point to"},
+    {"stash", T_OBJECT, offsetof(NcPyCallback, stash), READONLY,
+     "the Stash of the call that it was passed to"},
     {"spec", T_OBJECT, offsetof(NcPyCallback, spec), READONLY, "its CallbackSpec"},
     {NULL, 0, 0, 0, NULL},
 };

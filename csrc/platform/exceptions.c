@@ -362,7 +362,7 @@ static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *ar
                                   PyObject *kwnames)
 {
     if (kwnames != NULL || PyVectorcall_NARGS(nargsf) != 3) {
-        PyErr_SetString(PyExc_TypeError, "only ctypes calls this");
+        PyErr_SetString(PyExc_TypeError, "only ctypes may call this");
         return NULL;
     }
     return nc_is_left() && nc_left_raise() ? NULL : Py_NewRef(args[0]);
@@ -370,7 +370,7 @@ static PyObject *check_vectorcall(PyObject *Py_UNUSED(self), PyObject *const *ar
 
 static PyTypeObject Check_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.Check",
-    .tp_doc = "An errcheck that raises what was left.",
+    .tp_doc = "An errcheck of ctypes that raises the exception left by a call.",
     .tp_basicsize = sizeof(Check),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_call = PyVectorcall_Call,

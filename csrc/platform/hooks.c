@@ -71,7 +71,7 @@ PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
             continue;
         }
         if (groups[i].are_set) {
-            PyErr_SetString(PyExc_RuntimeError, "the hooks of the core are set already");
+            PyErr_SetString(PyExc_RuntimeError, "the hooks of the core are already set");
             return NULL;
         }
         groups[i].are_set = 1;
@@ -81,6 +81,6 @@ PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         }
         Py_RETURN_NONE;
     }
-    PyErr_SetString(PyExc_TypeError, "the core has no hooks of this name and number");
+    PyErr_SetString(PyExc_TypeError, "the core has no group of this name with as many hooks");
     return NULL;
 }

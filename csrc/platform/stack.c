@@ -102,8 +102,8 @@ int nc_stack_require(PyObject *name, size_t bytes)
         return 0;
     }
     PyErr_Format(PyExc_RecursionError,
-                 "'%U' needs %zu bytes of this thread's C stack for what it takes and returns by "
-                 "value, %zu are left",
+                 "'%U' passes structs by value that need %zu bytes of C stack, but this thread has "
+                 "only %zu bytes left",
                  name, bytes, left);
     return -1;
 }

@@ -197,8 +197,8 @@ __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
 {
     Region *region = region_of(slot);
     PyObject *name = region->names != NULL ? *name_of(region, slot) : NULL;
-    fputs("Fatal error: a C function pointer made by nativecall was called after the object that "
-          "it belonged to was gone",
+    fputs("Fatal error: a C function pointer made by nativecall was called after its Python object "
+          "was freed",
           stderr);
     if (name != NULL) {
         /* Write to C's stderr: sys.stderr needs the GIL. */
@@ -206,7 +206,7 @@ __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
         if (PyTuple_Check(name) && PyTuple_GET_SIZE(name) == 3 &&
             PyUnicode_IS_COMPACT_ASCII(PyTuple_GET_ITEM(name, 1))) {
             fprintf(stderr,
-                    ", which was passed to '%s' for that call alone; say with keep= how long C "
+                    ", which was passed to '%s' for that call only; declare with keep= how long C "
                     "keeps it",
                     PyUnicode_AsUTF8(PyTuple_GET_ITEM(name, 1)));
         }
@@ -263,9 +263,10 @@ static int make_region(void)
     if (memory_is_short) {
         PyErr_NoMemory();
     } else {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "this system refuses more executable memory, and every C function pointer "
-                        "that there is room for is in use: close callbacks that C no longer calls");
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "this system refuses more executable memory, and all C function pointers that fit in "
+            "the existing memory are in use: close callbacks that C no longer calls");
     }
     return -1;
 }

@@ -63,7 +63,7 @@ static void say(PyObject *names)
         put(line, &length, is_argument ? "'," : ",");
     }
     put(line, &length,
-        " is called in another thread and has waited for the GIL for a second; if a C function "
+        " was called in another thread and has waited for the GIL for a second; if a C function "
         "waits for its own threads, call it with gil=\"release\"\n");
     (void)!write(2, line, (unsigned)length);
 }

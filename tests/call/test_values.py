@@ -97,7 +97,7 @@ def test_wrong_counts_and_keywords(echo, fails):
     assert f(a, n=1) == f(n=1, x=a) == 4.5
     with fails(TypeError, "'first' is missing argument 1, 'x'"):
         f(n=1)
-    with fails(TypeError, "'first' got several values for argument 'n'"):
+    with fails(TypeError, "'first' got multiple values for argument 'n'"):
         f(a, 1, n=1)
 
 

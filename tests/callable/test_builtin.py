@@ -110,6 +110,6 @@ def test_ordinary_methods_are_no_views(square):
 
 def test_the_name_is_kept_once_there_is_a_view(square, fails):
     square.builtin
-    with fails(RuntimeError, "a callable that has a built-in view keeps its name"):
+    with fails(RuntimeError, "a callable with a built-in view cannot be renamed"):
         square._describe("other", None)
     assert square.builtin.__name__ == "square"

@@ -39,6 +39,6 @@ os.waitpid(child, 0)
 def test_a_function_that_ends_while_a_thread_waits_for_the_gil(builder, python, more):
     path = builder.library(CODE, "ended", flags=("-w", "-pthread"))
     found = python(WAITS, path, more)
-    gone = "was called after the object that it belonged to was gone: 'first', which was"
+    gone = "was called after its Python object was freed: 'first', which was"
     assert gone in found
     assert "ran" not in found

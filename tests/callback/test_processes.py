@@ -160,8 +160,8 @@ def test_a_struct_that_the_stack_has_no_room_for_is_refused(builder, process):
     lines = done.stdout.splitlines()
     assert lines[::2] == [f"{count - 1}.0", "2.5"]
     refused = re.compile(
-        r"'\w+' needs (\d+) bytes of this thread's C stack for what it takes and returns by value, "
-        r"\d+ are left"
+        r"'\w+' passes structs by value that need (\d+) bytes of C stack, but this thread has only "
+        r"\d+ bytes left"
     )
     for line in lines[1::2]:
         found = refused.fullmatch(line)

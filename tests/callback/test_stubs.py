@@ -129,8 +129,8 @@ gone = {{2: made(2)}}
 print(right(gone))
 """
     assert run(code) == (
-        "True True this system refuses more executable memory, and every C function pointer that "
-        "there is room for is in use: close callbacks that C no longer calls\nTrue\n"
+        "True True this system refuses more executable memory, and all C function pointers that "
+        "fit in the existing memory are in use: close callbacks that C no longer calls\nTrue\n"
     )
 
 
@@ -151,11 +151,11 @@ for n in (0, 7_000, 13_000, 19_999):
         kind(addresses[n])(1.0)
     os.waitpid(child, 0)
 """
-    gone = "a C function pointer made by nativecall was called after the object that it belonged to"
+    gone = "a C function pointer made by nativecall was called after its Python object"
     printed = run(code).splitlines()
     assert printed[0] == "20000 True"
     assert len(printed) == 5
-    assert all(line.startswith(f"Fatal error: {gone} was gone: 'number ") for line in printed[1:])
+    assert all(line.startswith(f"Fatal error: {gone} was freed: 'number ") for line in printed[1:])
 
 
 def test_want_of_memory_is_no_refusal(run):

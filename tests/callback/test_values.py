@@ -389,7 +389,7 @@ def test_errno_is_what_c_had(builder):
     assert lib.kept(lambda: nc.set_errno(5)) == 5
     assert lib.kept(nested(7)) == 7
     nc.set_errno(9)  # of no callback
-    with pytest.raises(OverflowError, match="errno must be an int of C"):
+    with pytest.raises(OverflowError, match="errno must fit in a C int"):
         nc.set_errno(2**40)
     assert nc.get_errno() == 9
     assert lib.kept(look) == 33

@@ -110,7 +110,7 @@ def printed(path, folder, lines, gil=None, until="\n", limit=10.0):
 
 
 LINE = (
-    "nativecall: the Python function 'double', an argument of 'in_thread', is called in another "
+    "nativecall: the Python function 'double', an argument of 'in_thread', was called in another "
     "thread and has waited for the GIL for a second; if a C function waits for its own threads, "
     'call it with gil="release"\n'
 )

@@ -136,8 +136,8 @@ held.pop().close()
 print(called(mixed(), 1.0, 2, 3.0, 4), sqrt.bind(4.0)())
 """
     told = (
-        "this system refuses more executable memory, and every C function pointer that there is "
-        "room for is in use: close callbacks that C no longer calls\n"
+        "this system refuses more executable memory, and all C function pointers that fit in "
+        "the existing memory are in use: close callbacks that C no longer calls\n"
     )
     assert hardened(code) == f"2.0\n10.0\n{told * 3}10.0 2.0\n"
 

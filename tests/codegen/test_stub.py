@@ -83,10 +83,10 @@ def test_wrong_arguments(line):
         (1, "d:d", TypeError, "takes a call interface or None"),
         (5, header - 1, TypeError, "the size of a Thunk"),
         (5, sys.maxsize, TypeError, "the size of a Thunk"),
-        (6, ((1, header),), ValueError, "a place must be an argument"),
-        (6, ((-1, header),), ValueError, "a place must be an argument"),
-        (6, ((0, header - 1),), ValueError, "lie in the Thunk"),
-        (6, ((0, header + 1),), ValueError, "lie in the Thunk"),
+        (6, ((1, header),), ValueError, "a place must be that of an argument"),
+        (6, ((-1, header),), ValueError, "a place must be that of an argument"),
+        (6, ((0, header - 1),), ValueError, "lie within the Thunk"),
+        (6, ((0, header + 1),), ValueError, "lie within the Thunk"),
         (8, 4096, TypeError, "code as"),
     ):
         with pytest.raises(error, match=message):
@@ -113,7 +113,7 @@ def test_a_call_after_the_end_says_so(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode < 0
-    assert "called after the object that it belonged to was gone: 'pow'" in done.stderr
+    assert "called after its Python object was freed: 'pow'" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="checks a signal")
@@ -140,4 +140,4 @@ def test_a_passed_function_that_c_keeps_is_named(tmp_path, builder, name):
         cwd=tmp_path,
     )
     assert done.returncode < 0
-    assert f"gone: '{name}', which was passed to 'keep' for that call alone" in done.stderr
+    assert f"freed: '{name}', which was passed to 'keep' for that call only" in done.stderr

@@ -299,7 +299,8 @@ def test_dimensions_that_are_too_long_for_the_function(kernels, fails):
     assert made(x[:254:2], x[:510:2]) == 252 + 508
     for n, m, letter, most in ((128, 1, "b", 127), (1, 256, "B", 255)):
         wrong = (
-            f"'briefly' cannot have a dimension of {most + 1}: it takes the length as '{letter}'"
+            f"'briefly' cannot take an array with a dimension of {most + 1}: the type of its "
+            f"length is '{letter}'"
         )
         for a, b in ((x[:n], x[:m]), (x[: 2 * n : 2], x[: 2 * m : 2])):
             with fails(OverflowError, wrong):
