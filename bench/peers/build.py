@@ -208,7 +208,21 @@ CFFI_PROGRAMS = {
     "gsl": 'extern "Python" double integrand(double, void *);',
     "sqlite3": 'extern "Python" void in_sql(sqlite3_context *, int, sqlite3_value **);',
     "z": "",
+    "expat": (
+        'extern "Python" void started(void *, const char *, const char **);'
+        'extern "Python" void ended(void *, const char *);'
+        'extern "Python" void said(void *, const char *, int);'
+    ),
+    "xml2": "",
 }
+
+
+def linked(name: str) -> list[str]:
+    """Return the linker's arguments for a library that need not have its headers installed."""
+    from bench import programs
+
+    found = programs.library(name)
+    return [f"-l:{found}"] if sys.platform == "linux" else [f"-l{name}"]
 
 
 def make_cffi_programs(name: str, directory: Path) -> None:
@@ -220,13 +234,13 @@ def make_cffi_programs(name: str, directory: Path) -> None:
         "c": programs.SOLVER + programs.SORT,
         "gsl": programs.INTEGRATION,
         "sqlite3": programs.SQLITE,
-        "z": programs.CHECKSUMS,
+        "z": programs.CHECKSUMS + programs.STREAM,
+        "expat": programs.EXPAT,
+        "xml2": programs.TREE,
     }[name]
     ffi = importlib.import_module("cffi").FFI()
     ffi.cdef(declared + CFFI_PROGRAMS[name])
     own = name == "c"
-    found = "" if own else programs.library(name)
-    linked = [f"-l:{found}"] if sys.platform == "linux" else [f"-l{name}"]
     ffi.set_source(
         f"bench_cffi_{name}",
         '#include "kernels.h"\n#include <stdlib.h>' if own else f"#include <stddef.h>\n{declared}",
@@ -234,7 +248,7 @@ def make_cffi_programs(name: str, directory: Path) -> None:
         libraries=["bench_kernels"] if own else [],
         library_dirs=[kernels] if own else [],
         runtime_library_dirs=[kernels] if own and not WINDOWS else [],
-        extra_link_args=[] if own else linked,
+        extra_link_args=[] if own else linked(name),
         extra_compile_args=OPTIMISE,
     )
     ffi.compile(tmpdir=str(directory))
@@ -245,6 +259,23 @@ def make_cython_programs(directory: Path) -> None:
     name = "bench_cython_programs"
     source = shutil.copy(PROGRAMS / "cython_programs.pyx", directory / f"{name}.pyx")
     extension(directory, name, [source], cython=True)
+
+
+def make_cython_library(name: str, directory: Path) -> None:
+    """Compile Cython's module of one library, from a copy as above, with the library's headers."""
+    from bench import programs
+
+    source = shutil.copy(PROGRAMS / f"cython_{name}.pyx", directory / f"bench_cython_{name}.pyx")
+    include = [programs.xml_headers()] if name == "xml2" else []
+    arguments = linked(name)
+    extension(
+        directory,
+        f"bench_cython_{name}",
+        [source],
+        cython=True,
+        include_dirs=include,
+        extra_link_args=arguments,
+    )
 
 
 def make_lookup(directory: Path) -> None:
@@ -278,6 +309,12 @@ TARGETS = {
     "cython_programs": Target(
         make_cython_programs, (PROGRAMS / "cython_programs.pyx",), ("Cython",)
     ),
+    **{
+        f"cython_{name}": Target(
+            partial(make_cython_library, name), (PROGRAMS / f"cython_{name}.pyx",), ("Cython",)
+        )
+        for name in ("expat", "sqlite3", "xml2", "z")
+    },
     "cffi_values": Target(make_cffi_values, VALUES, ("cffi",)),
     "cython_values": Target(make_cython_values, (*VALUES, HERE / "values_peer.pyx"), ("Cython",)),
     "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),

@@ -134,3 +134,18 @@ void sort(double *items, size_t count, int (*compare)(const double *, const doub
 {
     qsort(items, count, sizeof(*items), (int (*)(const void *, const void *))compare);
 }
+
+Vec3 vec3_add(Vec3 a, Vec3 b)
+{
+    return (Vec3){a.x + b.x, a.y + b.y, a.z + b.z};
+}
+
+Vec3 vec3_scale(Vec3 a, double by)
+{
+    return (Vec3){a.x * by, a.y * by, a.z * by};
+}
+
+double vec3_dot(Vec3 a, Vec3 b)
+{
+    return a.x * b.x + a.y * b.y + a.z * b.z;
+}

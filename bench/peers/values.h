@@ -16,6 +16,10 @@ typedef struct {
 } P2;
 
 typedef struct {
+    double x, y, z;
+} Vec3;
+
+typedef struct {
     double v[8];
 } S64;
 
@@ -49,5 +53,8 @@ EXPORT double each_p2(double (*f)(P2), int times);
 EXPORT double map_p2(P2 (*f)(P2), int times);
 EXPORT double apply(double (*f)(double), int times);
 EXPORT void sort(double *items, size_t count, int (*compare)(const double *, const double *));
+EXPORT Vec3 vec3_add(Vec3 a, Vec3 b);
+EXPORT Vec3 vec3_scale(Vec3 a, double by);
+EXPORT double vec3_dot(Vec3 a, Vec3 b);
 
 #endif

@@ -6,6 +6,10 @@ cdef extern from "values.h":
     ctypedef struct c_P2 "P2":
         double x
         double y
+    ctypedef struct c_Vec3 "Vec3":
+        double x
+        double y
+        double z
     ctypedef struct c_S64 "S64":
         double v[8]
     ctypedef struct Node:
@@ -14,6 +18,9 @@ cdef extern from "values.h":
     double take_p2(c_P2)
     double take_s64(c_S64)
     double read_p2(const c_P2 *)
+    c_Vec3 vec3_add(c_Vec3, c_Vec3)
+    c_Vec3 vec3_scale(c_Vec3, double)
+    double vec3_dot(c_Vec3, c_Vec3)
     double c_three "three"(double, double, double)
     int c_next "next"(int)
     int c_first "first"(const char *)
@@ -41,6 +48,15 @@ cdef class P2:
         return self.c.y
 
 
+cdef class Vec3:
+    cdef c_Vec3 c
+
+    def __init__(self, double x, double y, double z):
+        self.c.x = x
+        self.c.y = y
+        self.c.z = z
+
+
 cdef class S64:
     cdef c_S64 c
 
@@ -63,6 +79,22 @@ cpdef double s64(S64 s):
 
 cpdef double read(P2 p):
     return read_p2(&p.c)
+
+
+cpdef Vec3 add(Vec3 a, Vec3 b):
+    cdef Vec3 made = Vec3.__new__(Vec3)
+    made.c = vec3_add(a.c, b.c)
+    return made
+
+
+cpdef Vec3 scale(Vec3 a, double by):
+    cdef Vec3 made = Vec3.__new__(Vec3)
+    made.c = vec3_scale(a.c, by)
+    return made
+
+
+cpdef double dot(Vec3 a, Vec3 b):
+    return vec3_dot(a.c, b.c)
 
 
 cpdef double three(double a, double b, double c):

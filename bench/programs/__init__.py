@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib
+import subprocess
 import types
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from bench.peers import build
 from bench.peers.kernels import Kernels
 
 Run = Callable[[], float]
@@ -77,6 +79,31 @@ PROGRAMS = (
         "200,000 checksums",
         "zlib's crc32 and adler32 of 100,000 bytes objects, of 32 to 95 bytes",
     ),
+    Program(
+        "expat",
+        "events of 20,000 elements",
+        "libexpat parses a document and calls Python functions for start, end and text",
+    ),
+    Program(
+        "rows",
+        "20,000 rows of SQLite",
+        "sqlite3_step, and a column of text and one of integers in each row",
+    ),
+    Program(
+        "tree",
+        "a tree of 20,000 elements",
+        "libxml2 parses a document; children, next, type and name are read of every node",
+    ),
+    Program(
+        "vectors",
+        "200,000 calls with structs by value",
+        "add, scale and dot of vectors of three doubles",
+    ),
+    Program(
+        "stream",
+        "20 MB through a stream",
+        "zlib's deflate of 1,280 pieces of 16 KB, by a z_stream",
+    ),
 )
 
 OURS = "nativecall"
@@ -97,9 +124,15 @@ WITHOUT = {
         "python_solver": NO_PYTHON_FUNCTION,
         "sqlite": NO_PYTHON_FUNCTION,
         "checksums": "takes arrays, not bytes",
+        "expat": NO_PYTHON_FUNCTION,
+        "rows": "has no way from 'char *' to str",
+        "tree": "has no types for pointers to structs in C's memory",
+        "vectors": "passes no structs by value",
+        "stream": "takes arrays, not bytes",
     },
     "Python's own module": dict.fromkeys(
-        [one.name for one in PROGRAMS if one.name not in ("sqlite", "checksums")], "there is none"
+        ("sorts", "integrals", "python_solver", "numba_solver", "pointers", "dispatch", "vectors"),
+        "there is none",
     ),
 }
 #: Where a peer was found to be faster, and why; what the difference is was measured, call by call
@@ -123,6 +156,11 @@ REASONS = {
     "that gets handles does so by two calls more",
     ("checksums", "Cython"): "its functions were compiled for bytes, and take nothing else",
     ("checksums", "Python's own module"): "takes one argument of three: the buffer has its length",
+    ("expat", "Cython"): "makes the str and the dict in C; ours are made in Python",
+    ("expat", "Python's own module"): "makes the str and the dict in C; ours are made in Python",
+    ("rows", "Cython"): "one call a row, which returns a tuple: ours are three calls",
+    ("tree", "Python's own module"): "reads tags of objects that it made while parsing",
+    ("vectors", "Cython"): "its functions were compiled for one class, and take nothing else",
 }
 
 
@@ -132,6 +170,16 @@ def library(name: str) -> str:
     if found is None:
         raise Unable(f"the library '{name}' is not installed")
     return found
+
+
+def xml_headers() -> str:
+    """Return the directory of libxml2's headers."""
+    try:
+        command = ["xml2-config", "--prefix"]
+        prefix = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unable(f"the headers of libxml2 are not installed: {error}") from error
+    return f"{prefix.strip()}/include/libxml2"
 
 
 # -- what the programs work on -------------------------------------------------------------------
@@ -154,6 +202,51 @@ FILL = (
 SELECT = "select sum(f(x)) from t"
 BUFFERS = [bytes(range(n % 64 + 32)) for n in range(100_000)]
 QAG = "gsl_integration_qag"
+ITEMS = 20_000
+FILL_ITEMS = (
+    "create table items (name text, number integer)",
+    f"with recursive n(i) as (select 1 union all select i + 1 from n where i < {ITEMS}) "
+    "insert into items select 'item ' || i, i from n",
+)
+SELECT_ITEMS = "select name, number from items"
+MOVES = 40_000
+#: The size of a piece of what is deflated and of what comes out, and how much zlib should try.
+SIZE, LEVEL, FINISH = 1 << 14, 1, 4
+ELEMENT = 1
+
+
+@cache
+def pieces() -> list[bytes]:
+    """Return what is deflated."""
+    return [(b"%d squared is %d. " % (n, n * n) * 2000)[:SIZE] for n in range(1280)]
+
+
+@cache
+def document() -> bytes:
+    """Return a document of XML: 2,000 shelves of nine things each."""
+    text = []
+    for shelf in range(2000):
+        text.append(f'<shelf no="{shelf}">')
+        for n in range(9):
+            tag = ("book", "film", "photograph")[n % 3]
+            text.append(f'<{tag} no="{n}" title="The {n}th">Größe &amp; {shelf}</{tag}>')
+        text.append("</shelf>\n")
+    return f"<list>{''.join(text)}</list>".encode()
+
+
+class Heard:
+    """The handlers of a document's events."""
+
+    total = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.total += len(name) + int(attributes.get("no", 0))
+
+    def end(self, name: str) -> None:
+        self.total += len(name)
+
+    def text(self, text: str) -> None:
+        self.total += len(text)
 
 
 def slope(t: float, y: float) -> float:
@@ -170,6 +263,11 @@ def user(x: float) -> float:
 def kernels() -> Kernels:
     """Return the library of kernels."""
     return Kernels()
+
+
+def values() -> str:
+    """Return the path of the library that has the vectors."""
+    return str(build.built("values") / build.library_name("bench_values"))
 
 
 @cache
@@ -238,6 +336,95 @@ def checksums(crc32: Callable[..., int], adler32: Callable[..., int]) -> Run:
     return alone(run)
 
 
+def motion(made: Callable[..., Any], add: Any, scale: Any, dot: Any) -> Run:
+    """Move a vector by others."""
+    start, force = made(1.0, 0.5, 0.25), made(0.0, -0.01, 0.002)
+
+    def run() -> float:
+        position, velocity, total = start, start, 0.0
+        for _ in range(MOVES):
+            velocity = add(velocity, scale(force, 0.5))
+            position = add(position, scale(velocity, 0.01))
+            total += dot(position, velocity)
+        return total
+
+    return alone(run)
+
+
+def walked(parse: Callable[[], Any], top: Callable[..., Any], free: Any, text: Any) -> Run:
+    """Parse the document and count its elements by name; a node is false where there is none."""
+
+    def run() -> float:
+        counts: dict[str, int] = {}
+        parsed = parse()
+        todo = [top(parsed)]
+        while todo:
+            node = todo.pop()
+            while node:
+                if node.type == ELEMENT:
+                    name = text(node.name)
+                    counts[name] = counts.get(name, 0) + 1
+                    todo.append(node.children)
+                node = node.next
+        free(parsed)
+        return sum([len(name) * count for name, count in counts.items()])
+
+    return alone(run)
+
+
+def deflated(start: Callable[[], Any], deflate: Any, end: Any, lend: Any, place: Any) -> Run:
+    """Deflate the pieces through a ``z_stream``, by way of the buffer that is at `place`."""
+    (out, target), inputs = place, pieces()
+
+    def run() -> float:
+        stream, packed = start(), []
+        for left, piece in zip(range(len(inputs) - 1, -1, -1), inputs, strict=True):
+            lent = lend(piece)
+            stream.next_in, stream.avail_in, stream.avail_out = lent, len(piece), 0
+            while stream.avail_out == 0:
+                stream.next_out, stream.avail_out = target, SIZE
+                deflate(stream, 0 if left else FINISH)
+                packed.append(bytes(out[: SIZE - stream.avail_out]))
+        end(stream)
+        return checksum(packed)
+
+    return alone(run)
+
+
+def compressed(made: Callable[[], Any]) -> Run:
+    """Deflate the pieces through an object as zlib.compressobj makes it."""
+    inputs = pieces()
+
+    def run() -> float:
+        stream = made()
+        packed = [stream.compress(piece) for piece in inputs]
+        return checksum([*packed, stream.flush()])
+
+    return alone(run)
+
+
+def parsed(lib: Any, heard: Heard, null: Any, start: Any, end: Any, text: Any) -> Run:
+    """Parse the document with handlers that call those of `heard`."""
+    source = document()
+
+    def run() -> float:
+        heard.total = 0
+        parser = lib.XML_ParserCreate(null)
+        lib.XML_SetElementHandler(parser, start, end)
+        lib.XML_SetCharacterDataHandler(parser, text)
+        if lib.XML_Parse(parser, source, len(source), 1) != 1:
+            raise ValueError("expat has found an error in the document")
+        lib.XML_ParserFree(parser)
+        return heard.total
+
+    return run
+
+
+def checksum(packed: list[bytes]) -> int:
+    """Return the checksum at the end of what zlib has made."""
+    return int.from_bytes(b"".join(packed)[-4:], "big")
+
+
 # -- declarations, as C has them -----------------------------------------------------------------
 
 CHECKSUMS = """
@@ -264,12 +451,62 @@ int sqlite3_prepare_v2(sqlite3 *db, const char *text, int size, sqlite3_stmt **s
 int sqlite3_step(sqlite3_stmt *statement);
 int sqlite3_reset(sqlite3_stmt *statement);
 double sqlite3_column_double(sqlite3_stmt *statement, int column);
+int sqlite3_column_int(sqlite3_stmt *statement, int column);
+const unsigned char *sqlite3_column_text(sqlite3_stmt *statement, int column);
 double sqlite3_value_double(sqlite3_value *value);
 void sqlite3_result_double(sqlite3_context *context, double value);
 """
 SOLVER = """
 double kernel_peak(double x, double at, double width);
 double kernel_solve(double (*slope)(double t, double y), double y, double step, int64_t steps);
+"""
+EXPAT = """
+typedef struct XML_ParserStruct *XML_Parser;
+XML_Parser XML_ParserCreate(const char *encoding);
+void XML_SetElementHandler(XML_Parser parser,
+    void (*start)(void *data, const char *name, const char **attributes),
+    void (*end)(void *data, const char *name));
+void XML_SetCharacterDataHandler(XML_Parser parser,
+    void (*text)(void *data, const char *text, int size));
+int XML_Parse(XML_Parser parser, const char *text, int size, int final);
+void XML_ParserFree(XML_Parser parser);
+"""
+TREE = """
+typedef struct xmlDoc xmlDoc;
+typedef struct xmlNode {
+    void *own;
+    int type;
+    const unsigned char *name;
+    struct xmlNode *children, *last, *parent, *next;
+} xmlNode;
+xmlDoc *xmlReadMemory(const char *text, int size, const char *url, const char *encoding,
+    int options);
+xmlNode *xmlDocGetRootElement(const xmlDoc *document);
+void xmlFreeDoc(xmlDoc *document);
+"""
+STREAM = """
+typedef struct {
+    const unsigned char *next_in;
+    unsigned int avail_in;
+    unsigned long total_in;
+    unsigned char *next_out;
+    unsigned int avail_out;
+    unsigned long total_out;
+    const char *msg;
+    void *state, *alloc, *free, *opaque;
+    int data_type;
+    unsigned long adler, reserved;
+} z_stream;
+const char *zlibVersion(void);
+int deflateInit_(z_stream *stream, int level, const char *version, int size);
+int deflate(z_stream *stream, int flush);
+int deflateEnd(z_stream *stream);
+"""
+VECTORS = """
+typedef struct { double x, y, z; } Vec3;
+Vec3 vec3_add(Vec3 a, Vec3 b);
+Vec3 vec3_scale(Vec3 a, double by);
+double vec3_dot(Vec3 a, Vec3 b);
 """
 SORT = """
 void qsort(double *base, size_t count, size_t size,
@@ -278,25 +515,37 @@ void qsort(double *base, size_t count, size_t size,
 ROW, DONE, UTF8 = 100, 101, 1
 
 
-def queried(lib: Any, ffi: Any, null: Any, function: Any) -> Run:
-    """Fill a table and select from it, through a library with SQLite's functions."""
+def checked(found: int, expected: int = 0) -> None:
+    """Raise where SQLite has failed."""
+    if found != expected:
+        raise ValueError(f"SQLite answered {found}, expected {expected}")
 
-    def checked(found: int, expected: int = 0) -> None:
-        if found != expected:
-            raise ValueError(f"SQLite answered {found}, expected {expected}")
+
+def opened(lib: Any, ffi: Any) -> Any:
+    """Open a database in memory, through a library with SQLite's functions."""
+    place = ffi.new("sqlite3 **")
+    checked(lib.sqlite3_open(b":memory:", place))
+    return place[0]
+
+
+def selected(lib: Any, ffi: Any, null: Any, database: Any, fill: Sequence[str], text: str) -> Any:
+    """Fill a database and return the statement that selects from it."""
 
     def prepared(text: str) -> Any:
         place = ffi.new("sqlite3_stmt **")
         checked(lib.sqlite3_prepare_v2(database, text.encode(), -1, place, null))
         return place[0]
 
-    place = ffi.new("sqlite3 **")
-    checked(lib.sqlite3_open(b":memory:", place))
-    database = place[0]
+    for one in fill:
+        checked(lib.sqlite3_step(prepared(one)), DONE)
+    return prepared(text)
+
+
+def queried(lib: Any, ffi: Any, null: Any, function: Any) -> Run:
+    """Fill a table and select from it, through a library with SQLite's functions."""
+    database = opened(lib, ffi)
     checked(lib.sqlite3_create_function(database, b"f", 1, UTF8, null, function, null, null))
-    for text in FILL:
-        checked(lib.sqlite3_step(prepared(text)), DONE)
-    statement = prepared(SELECT)
+    statement = selected(lib, ffi, null, database, FILL, SELECT)
     kept = function, database
 
     def run() -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench import programs
 from bench.peers import load_module
-from bench.programs import Run
+from bench.programs import Run, cffi_abi
 
 
 def _module(name: str) -> Any:
@@ -115,3 +115,37 @@ def checksums() -> Run:
     """Functions of the module."""
     lib = _module("z").lib
     return programs.checksums(lib.crc32, lib.adler32)
+
+
+def expat() -> Run:
+    """Three of ``extern "Python"``."""
+    module, heard = _module("expat"), programs.Heard()
+    lib, ffi = module.lib, module.ffi
+    functions = cffi_abi.handlers(ffi, heard)
+    for name, function in zip(("started", "ended", "said"), functions, strict=True):
+        ffi.def_extern(name)(function)
+    return programs.parsed(lib, heard, ffi.NULL, lib.started, lib.ended, lib.said)
+
+
+def rows() -> Run:
+    """Functions of the module."""
+    module = _module("sqlite3")
+    return cffi_abi.read(module.ffi, module.lib)
+
+
+def tree() -> Run:
+    """Members of cffi's pointers."""
+    module = _module("xml2")
+    return cffi_abi.walked(module.ffi, module.lib)
+
+
+def vectors() -> Run:
+    """Structs by value, through compiled code."""
+    module = _module("values")
+    return cffi_abi.moved(module.ffi, module.lib)
+
+
+def stream() -> Run:
+    """Members of a struct."""
+    module = _module("z")
+    return cffi_abi.deflated(module.ffi, module.lib)

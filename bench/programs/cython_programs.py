@@ -94,3 +94,57 @@ def checksums() -> Run:
     """Functions of bytes."""
     module = _module(ctypes.CDLL(programs.library("z")), "crc32", "adler32")
     return programs.checksums(module.crc32, module.adler32)
+
+
+def _linked(name: str) -> Any:
+    return load_module(f"cython_{name}", f"bench_cython_{name}")
+
+
+def expat() -> Run:
+    """A class of the parser, as the module pyexpat has."""
+    parser, document = _linked("expat").Parser, programs.document()
+
+    def run() -> float:
+        heard = programs.Heard()
+        parser(heard.start, heard.end, heard.text).parse(document)
+        return heard.total
+
+    return run
+
+
+def rows() -> Run:
+    """An iterator of tuples."""
+    database, select = _linked("sqlite3").Database(), programs.SELECT_ITEMS
+    for text in programs.FILL_ITEMS:
+        list(database.rows(text))
+
+    def run() -> float:
+        total = 0
+        for name, number in database.rows(select):
+            total += len(name) + number
+        return total
+
+    return run
+
+
+def tree() -> Run:
+    """A class of nodes, with properties."""
+    module, document = _linked("xml2"), programs.document()
+    return programs.walked(
+        lambda: module.Document(document),
+        lambda parsed: parsed.top(),
+        lambda parsed: parsed.free(),
+        str,
+    )
+
+
+def vectors() -> Run:
+    """A class that has the struct."""
+    module = load_module("cython_values", "bench_cython_values")
+    return programs.motion(module.Vec3, module.add, module.scale, module.dot)
+
+
+def stream() -> Run:
+    """A class of the stream."""
+    made = _linked("z").Deflate
+    return programs.compressed(lambda: made(programs.LEVEL))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import cffi
 
@@ -106,3 +107,94 @@ def checksums() -> Run:
     """Through the built-in views."""
     lib = nc.load(programs.library("z"), programs.CHECKSUMS)
     return programs.checksums(lib.crc32.builtin, lib.adler32.builtin)
+
+
+def expat() -> Run:
+    """Names are str by the encoding; text, which has its length beside it, is a buffer."""
+    lib = nc.load(
+        programs.library("expat"),
+        header="expat.h",
+        only="XML_*",
+        encoding={"XML_SetCharacterDataHandler": None, "*": "utf-8"},
+        keep={"XML_Set*Handler": "parser"},
+        close={"XML_ParserCreate": "XML_ParserFree"},
+    )
+    heard, buffer, string = programs.Heard(), lib.ffi.buffer, nc.string
+
+    def start(_: object, name: str, attributes: Any) -> None:
+        found, at = {}, 0
+        while attributes[at]:
+            found[string(attributes[at], "utf-8")] = string(attributes[at + 1], "utf-8")
+            at += 2
+        heard.start(name, found)
+
+    def end(_: object, name: str) -> None:
+        heard.end(name)
+
+    def text(_: object, start: Any, size: int) -> None:
+        heard.text(bytes(buffer(start, size)).decode())
+
+    return programs.parsed(lib, heard, None, start, end, text)
+
+
+def rows() -> Run:
+    """Text is str by the encoding."""
+    lib = nc.load(
+        programs.library("sqlite3"),
+        header="sqlite3.h",
+        encoding="utf-8",
+        out={"sqlite3_open": ["ppDb"], "sqlite3_prepare_v2": ["ppStmt"]},
+        errors=dict.fromkeys(("sqlite3_open", "sqlite3_prepare_v2", "sqlite3_exec"), "nonzero"),
+    )
+    database = lib.sqlite3_open(":memory:")
+    for sql in programs.FILL_ITEMS:
+        lib.sqlite3_exec(database, sql, None, None, None)
+    statement = lib.sqlite3_prepare_v2(database, programs.SELECT_ITEMS, -1, None)
+    step, text, integer = lib.sqlite3_step, lib.sqlite3_column_text, lib.sqlite3_column_int
+    reset, row = lib.sqlite3_reset, lib.SQLITE_ROW
+
+    def run() -> float:
+        total = 0
+        while step(statement) == row:
+            total += len(text(statement, 0)) + integer(statement, 1)
+        reset(statement)
+        return total
+
+    return run
+
+
+def tree() -> Run:
+    """Members of pointers, with the struct of the header."""
+    header, include = ["libxml/parser.h", "libxml/tree.h"], programs.xml_headers()
+    lib = nc.load(programs.library("xml2"), header=header, include=include, only="xml*")
+    document, string = programs.document(), nc.string
+    return programs.walked(
+        lambda: lib.xmlReadMemory(document, len(document), None, None, 0),
+        lib.xmlDocGetRootElement,
+        lib.xmlFreeDoc,
+        lambda name: string(name, "utf-8"),
+    )
+
+
+def vectors() -> Run:
+    """Results are Records, which are arguments again."""
+    lib = nc.load(programs.values(), programs.VECTORS)
+    return programs.motion(
+        lambda x, y, z: lib.new("Vec3 *", (x, y, z))[0], lib.vec3_add, lib.vec3_scale, lib.vec3_dot
+    )
+
+
+def stream() -> Run:
+    """Bytes are assigned to the struct's members as they are."""
+    lib = nc.load(programs.library("z"), header="zlib.h", errors={"deflateInit_": "nonzero"})
+    out = bytearray(programs.SIZE)
+
+    def start() -> Any:
+        stream = lib.new("z_stream")
+        lib.deflateInit_(stream, programs.LEVEL, lib.ZLIB_VERSION, lib.ffi.sizeof("z_stream"))
+        return stream
+
+    target = lib.ffi.from_buffer("Bytef[]", out)
+    return programs.deflated(
+        start, lib.deflate, lib.deflateEnd, lambda piece: piece, (memoryview(out), target)
+    )
