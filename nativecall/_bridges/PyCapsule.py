@@ -220,4 +220,4 @@ def typed(
     try:
         return entry, (name.encode(),)
     except UnicodeEncodeError:
-        raise ValueError(f"'name' must be text (got {name!a}, which UTF-8 cannot have)") from None
+        raise ValueError(f"'name' must be text (got {name!a}, which UTF-8 cannot encode)") from None

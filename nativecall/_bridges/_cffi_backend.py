@@ -195,8 +195,8 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
     signature = cif.signature
     if flags & _lib.FLAG_NEEDS_GIL and signature.variadic:
         raise ValueError(
-            f"{entry.__name__!r} needs the GIL, which cffi drops around calls, and no thunk takes "
-            "it for a variadic function; use to_ctypes()"
+            f"{entry.__name__!r} needs the GIL, which cffi releases around calls, and no thunk can "
+            "acquire it for a variadic function; use to_ctypes()"
         )
     return _cffi_backend.cast, _usual(signature.function)
 
@@ -300,7 +300,7 @@ def _named(text: Foreign, ffi: Foreign) -> Signature:
         if not isinstance(text, str) or not re.fullmatch(r"[\w\s*(),]+", text):
             raise
         if ffi is None:
-            hint = "pass ffi=ffi, the FFI that declares it, if it is a type of the consumer's"
+            hint = "if your own FFI declares the type, pass it as ffi=ffi"
             raise SignatureError(
                 error.reason, error.text, error.position, error.line, hint
             ) from None

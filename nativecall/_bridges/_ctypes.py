@@ -71,7 +71,7 @@ def _made_of(kind: Foreign, holder: Foreign, known: _Known) -> CType:
     if not is_type:
         raise SignatureError(f"{kind!r} is not a ctypes type")
     if hasattr(kind, "_swappedbytes_") or _is_swapped(kind):
-        raise SignatureError(f"{kind.__name__} has the byte order of another machine")
+        raise SignatureError(f"{kind.__name__} does not have this machine's byte order")
     if issubclass(kind, _SimpleCData):
         code = kind._type_
         if code == "P" and (elements := _elements(kind)) is not None:
@@ -233,7 +233,7 @@ def function(obj: Foreign) -> Function | None:
     if check is not None:
         raise SignatureError(
             f"ctypes calls {check} with the results of {obj!r}",
-            hint="for the function without that check, pass its address and a signature",
+            hint="to call it without that check, pass its address and a signature",
         )
     signature = _signature(obj.argtypes, obj.restype)
     name = getattr(obj, "__name__", None)
@@ -456,13 +456,13 @@ def typed(
     name = getattr(kind, "__name__", repr(kind))
     if not issubclass(kind, _CFuncPtr):
         raise TypeError(
-            "'signature' must be a signature, or a class of function pointers as "
-            f"ctypes.CFUNCTYPE makes them (got the class {name})"
+            "'signature' must be a signature, or a function pointer class made by ctypes.CFUNCTYPE "
+            f"(got the class {name})"
         )
     signature = _signature(getattr(kind, "_argtypes_", None), getattr(kind, "_restype_", None))
     if signature is None:
         raise TypeError(
-            f"'signature' must be a class whose argument types are all of ctypes (got {name})"
+            f"'signature' must be a class whose argument types are all ctypes types (got {name})"
         )
     entry = callable._matching(signature)
     _refuse_gap(entry._chosen(None)[0].signature)

@@ -86,8 +86,8 @@ def exported(module: ModuleType, name: str) -> list[object]:
         elif inner := _inside(module):
             hint = f"; modules in it may: {', '.join(inner)}"
         raise TypeError(
-            f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', in "
-            f"which Cython puts them{hint}"
+            f"module {module.__name__!r} exports no C functions: it has no '__pyx_capi__', where "
+            f"Cython lists them{hint}"
         )
     names = [name] if name in capsules else _variants(capsules, name)
     if not names:
@@ -215,7 +215,7 @@ def reason(obj: Foreign) -> str | None:
         except (SignatureError, TypeError) as error:
             return f"the C function of {obj.__name__!r} cannot be read: {error}"
     return (
-        f"{obj.__name__!r} is a Python function in Cython, with no C function that its module "
-        "exports; a 'cpdef' function that a .pxd declares has one, and nativecall.callback makes C "
-        "functions from Python functions"
+        f"{obj.__name__!r} is a Python function compiled by Cython, and its module exports no C "
+        "function for it; declare it as 'cpdef' in a .pxd, or make a C function with "
+        "nativecall.callback"
     )

@@ -90,8 +90,8 @@ _CTUPLE = {"int", "long", "float", "double", "Py_ssize_t", "char", "short", "siz
 _MEMORYVIEW = "__Pyx_memviewslice"
 #: Message: what a function can take instead of a memoryview.
 _WAY_OUT = (
-    "a typed memoryview of Cython's is a struct of its own; write a function that takes "
-    "'const NcView *', and makes the memoryview of it with NC_SLICE_OF_VIEW (nativecall.pxd)"
+    "a typed memoryview is Cython's own struct; write a function that takes 'const NcView *' and "
+    "converts it to a memoryview with NC_SLICE_OF_VIEW (nativecall.pxd)"
 )
 _PYTHRAN = re.compile(r"(\w+)\((.*)\)$")
 #: Pythran's names for types, in addition to NumPy's names for sized types.
@@ -139,7 +139,7 @@ def read(name: str) -> Name:
         reason = f"XLA does not record the kind of a custom call: write {_XLA_FORMS}"
         return Name(None, None, reason, False)
     if _TABLE.search(name):
-        return Name(None, None, "it is the table of a module's C API, with many functions", True)
+        return Name(None, None, "it holds a module's C API, a table of many functions", True)
     if name in _DATA:
         return Name(None, None, f"it holds {_DATA[name]}", True)
     pythran = _pythran(name)
@@ -405,7 +405,7 @@ def _pythran(name: str) -> Name | None:
         found.append(parse(f"void ({named} {stars})", hint="c").args[0])
     shown = "".join([one.text for one in found if one is not None])
     reason = (
-        f"the capsule's name, {name!r}, has the argument types of Pythran, {shown!r}, but no "
-        f"result; write 'd:{shown}' if that is a double"
+        f"the capsule's name, {name!r}, lists Pythran's argument types, {shown!r}, but no result "
+        f"type; write 'd:{shown}' if it returns a double"
     )
     return Name(None, tuple(found), reason, False)

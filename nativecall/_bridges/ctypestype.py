@@ -110,7 +110,7 @@ def prototype(signature: Signature, *, hold: bool) -> Foreign:
     count = len(signature.args)
     if count > _MAX_ARGUMENTS:  # ctypes checks this only after allocating memory
         raise SignatureError(
-            f"{count} arguments are more than the {_MAX_ARGUMENTS} of a call by ctypes",
+            f"{count} arguments are more than the {_MAX_ARGUMENTS} that ctypes can pass",
             hint="pass a pointer to a struct of them",
         )
     key = (signature.function.named, hold)

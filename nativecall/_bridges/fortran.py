@@ -180,9 +180,9 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         if texts(signature) != count:
             raise SignatureError(
                 f"'signature' is {signature.text!r}, where {texts(signature)} arguments can be "
-                f"texts, but f2py reports {count} in {_Docstring(obj).usage!r}",
-                hint="write '&b' for each of these, for their lengths follow, and 'P' for arrays "
-                f"of int8; {_UNCHECKED}",
+                f"strings, but f2py reports {count} in {_Docstring(obj).usage!r}",
+                hint="write '&b' for each string, since its length follows, and 'P' for arrays of "
+                f"int8; {_UNCHECKED}",
             )
         signature = with_wide_lengths(signature)
         follow = len(lengths(signature))
@@ -201,7 +201,7 @@ def instance(obj: Foreign, signature: Signature, errors: str) -> Function | None
         _refuse_other(obj, signature, is_wrapper)
     if is_wrapper is None and returns:
         raise _not_made(
-            f"whether {name!r} returns its result or writes it is unknown: its address has no "
+            f"cannot tell whether {name!r} returns its result or writes it: its address has no "
             "symbol"
         )
     if not any(values) and not (is_wrapper and returns):
@@ -244,7 +244,7 @@ def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -
 
 def _not_made(reason: str) -> SignatureError:
     return SignatureError(
-        reason, hint="write the signature as the pointer has it, everything by reference"
+        reason, hint="write the signature of the pointer itself, with every argument by reference"
     )
 
 
@@ -294,7 +294,7 @@ def _refuse_unlike(signature: Signature, known: Signature) -> None:
         return
     raise SignatureError(
         f"'signature' is {signature.text!r}, but the target is {known.text!r}",
-        hint="leave 'signature' out to take that; scalars may be written by value, 'i' for '&i'",
+        hint="omit 'signature' to use that; scalars may be written by value, 'i' for '&i'",
     )
 
 
@@ -320,12 +320,12 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
     hidden = doc.has_hidden
     said = f"'signature' is {signature.text!r}, but f2py says {doc.usage!r}"
     if doc.assumed and is_wrapper is False:
-        raise SignatureError(f"{said}, whose arrays of assumed shape no signature has")
+        raise SignatureError(f"{said}, and no signature can express arrays of assumed shape")
     if signature.result.kind != "void":
         # f2py writes a subroutine for each function by default.
         is_function = bool(returned) and (is_wrapper is not False or hidden)
         if not is_function or not _can_be(signature.result, returned[0]):
-            raise SignatureError(f"{said}, which returns no such value", hint=_UNCHECKED)
+            raise SignatureError(f"{said}, which does not return such a value", hint=_UNCHECKED)
         returned = returned[1:]
     elif is_wrapper and doc.result and "," not in doc.result:
         arguments, returned = arguments[1:], returned[1:]

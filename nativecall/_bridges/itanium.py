@@ -66,7 +66,7 @@ class _Parser:
             self.known.append(_Type("", name="std::complex"))
             item = self.type()
             if item.code not in ("f", "d") or not self.accept("E"):
-                raise self.error("has a complex type that C does not pass alike")
+                raise self.error("has a complex type that C passes differently")
             return self.kept(_Type("Z" + item.code))
         if self.accept("S"):
             return self.substituted()
@@ -91,7 +91,7 @@ class _Parser:
     def substituted(self) -> _Type:
         digits = self.matched("[0-9A-Z]*_")
         if digits is None:
-            raise self.error("has a type of the standard library's, which C does not know")
+            raise self.error("has a C++ standard library type, which C does not have")
         index = int(digits[:-1], 36) + 1 if digits != "_" else 0
         if index >= len(self.known):
             raise self.error("cannot be read")

@@ -42,27 +42,27 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
     long_double = SCALARS["g"]
     is_one = isinstance(result, Struct) and result.size == long_double.size
     if is_one and _scalars(result, 0) == [(0, long_double)]:
-        return "it looks for a struct of one long double in memory"
+        return "it expects a struct of one long double in memory"
     small = 16 if steps.ABI is SYSV_X86_64 else 32  # ctypes' limit
     for one in (*signature.args, result):
         if not isinstance(one, Struct):
             continue
         if one.size <= _REGISTERS and _is_unaligned(one):
-            return "it takes a small packed struct apart by other rules than C"
+            return "it splits a small packed struct differently from C"
         if flattened:
             continue
         if one.size <= small and _has_array(one, 2):
-            return "it takes the rows of an array in a small struct for pointers"
+            return "it mistakes the rows of an array in a small struct for pointers"
         if steps.ABI is AAPCS64 and one.size > small and homogeneous(one) and _has_array(one):
-            return "it takes the array in a struct of long doubles for a pointer"
+            return "it mistakes the array in a struct of long doubles for a pointer"
     for passing in steps.place(signature).args if steps.ABI in (SYSV_X86_64, AAPCS64) else ():
         # libffi copies the whole struct to the general registers, then moves the float.
         kinds, places = [piece.kind for piece in passing.pieces], passing.places
         if kinds == ["general", "vector"] and places[0] == _R9 and places[1] != _XMM0:
-            return "it writes the float of a struct over another argument"
+            return "it overwrites another argument with a float of a struct"
         is_far = passing.how == "reference" and places[0] >= AAPCS64.stack
         if is_far and passing.ctype.alignment > _WORD:
-            return "it aligns the pointer to a struct on the stack as the struct"
+            return "it aligns a pointer to a struct on the stack like the struct itself"
     return None
 
 

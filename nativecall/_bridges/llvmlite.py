@@ -93,7 +93,7 @@ def function(obj: Foreign) -> Function | None:
     try:
         code = engine.compile(key, lambda: text, obj.name)
     except (RuntimeError, engine.NoRoom) as error:
-        raise ValueError(f"LLVM refuses the module of {obj.name!r}: {error}") from error
+        raise ValueError(f"LLVM rejects the module of {obj.name!r}: {error}") from error
     made = Compiled(code, obj.name, text)
     return Function(code.address, signature, made, obj.name, machine=True)
 
@@ -102,7 +102,7 @@ def reason(obj: Foreign) -> str | None:
     """Return why a module has no C function, and what to pass instead."""
     kinds = {"Module": "module.globals['f']", "ModuleRef": "module.get_function('f')"}
     way = kinds.get(type(obj).__name__)
-    return None if way is None else f"a module of LLVM's has many functions: pass one, as {way}"
+    return None if way is None else f"an LLVM module has many functions: pass one, as in {way}"
 
 
 def _restore(text: str, function: str, *how: Foreign) -> object:
@@ -117,7 +117,7 @@ def _signature(obj: Foreign, type_: Foreign) -> Signature:
     name = obj.name
     head = next((one for one in _HEAD.finditer(str(obj)) if name in (one[3], one[4])), None)
     if head is None or head[1] == "declare":
-        raise ValueError(f"{name!r} is declared only: its module does not define it")
+        raise ValueError(f"{name!r} is only declared: its module does not define it")
     otherwise = _PASSED_OTHERWISE.search(head[2]) or _PASSED_OTHERWISE.search(
         re.sub(r'"[^"]*"', "", head[5].partition("{")[0])
     )
@@ -128,10 +128,10 @@ def _signature(obj: Foreign, type_: Foreign) -> Signature:
         )
     whole = re.match(r"(.+?)\s*\((.*)\)\s*\*?$", str(type_))
     if whole is None:
-        raise SignatureError(f"the type {str(type_)!r} of {name!r} is not that of a function")
+        raise SignatureError(f"the type {str(type_)!r} of {name!r} is not a function type")
     parts = [part.strip() for part in _COMMA.split(whole[2]) if part.strip()]
     if "..." in parts:
-        raise SignatureError(f"{name!r} takes any number of arguments")
+        raise SignatureError(f"{name!r} is variadic")
     codes = [_code(name, one) for one in (whole[1].strip(), *parts)]
     return parse(f"{codes[0]}:{''.join(codes[1:])}", hint="native")
 
@@ -155,7 +155,9 @@ def _refuse_target(name: str, text: str) -> None:
 
         here = binding.get_process_triple()
         if triple.partition("-")[0] != here.partition("-")[0]:
-            raise ValueError(f"the module of {name!r} is for {triple!r}, and this is {here!r}")
+            raise ValueError(
+                f"the module of {name!r} is for {triple!r}, but this process is {here!r}"
+            )
 
 
 def _require_declared(name: str, text: str) -> None:
@@ -165,5 +167,6 @@ def _require_declared(name: str, text: str) -> None:
         symbol = one[1] or one[2]
         if not symbol.startswith("llvm.") and not _lib.library_symbol(process, symbol):
             raise ValueError(
-                f"the module of {name!r} declares {symbol!r}, which no library of this process has"
+                f"the module of {name!r} declares {symbol!r}, which no library in this process "
+                "exports"
             )

@@ -20,18 +20,20 @@ def array(obj: Foreign) -> Foreign:
         If there is no such array, or elements are missing.
     """
     if getattr(obj, "ndim", None) == 2:
-        raise TypeError("a table is many columns; pass one of them")
+        raise TypeError("a table has many columns; pass one of them")
     dtype = getattr(obj, "dtype", None)
     if dtype is None:
         return None
     if "RangeIndex" in [cls.__name__ for cls in type(obj).__mro__]:
-        raise TypeError("a range has no memory; pass to_numpy() of it")
+        raise TypeError("a range has no memory buffer; pass its to_numpy()")
     held: Foreign = getattr(obj, "array", obj)
     if hasattr(dtype, "pyarrow_dtype"):
         return held.__arrow_array__()
     is_numpy = hasattr(dtype, "newbyteorder")
     if not is_numpy and not hasattr(dtype, "numpy_dtype"):
-        raise TypeError(f"its elements, of dtype {str(dtype)!r}, are no numbers in memory")
+        raise TypeError(
+            f"its elements, of dtype {str(dtype)!r}, are not stored as numbers in memory"
+        )
     # Among pandas' own number types, only masked types use pandas.NA for missing values.
     if is_numpy or type(dtype.na_value).__name__ != "NAType":
         return obj.to_numpy(copy=False)

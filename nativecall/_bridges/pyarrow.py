@@ -12,6 +12,6 @@ def array(obj: Foreign) -> object | None:
     if not hasattr(type(obj), "num_chunks"):
         return None
     if obj.num_chunks != 1:
-        raise ValueError(f"it is in {obj.num_chunks} chunks; pass combine_chunks() of it")
+        raise ValueError(f"it is in {obj.num_chunks} chunks; pass its combine_chunks()")
     chunk: object = obj.chunk(0)
     return chunk

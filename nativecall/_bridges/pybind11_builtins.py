@@ -79,7 +79,9 @@ def _records(obj: Foreign) -> list[int] | None:
 def _read(record: int) -> tuple[int, Signature] | str:
     """Return the address and signature of a record's function, or why there is none."""
     if not word(record, _BITS) & _STATELESS:
-        return "it is not bound as a pointer: it is a method, or a lambda or another object"
+        return (
+            "it was not bound from a function pointer: it is a method, a lambda or another object"
+        )
     address, kind = word(record, _DATA), word(record, _DATA + 1)
     name = _lib.ffi.string(_lib.ffi.cast("char *", word(kind, 1))).decode("ascii", "replace")
     try:
@@ -125,9 +127,8 @@ def reason(obj: Foreign) -> str | None:
     if records is None:
         kind = type(getattr(obj, "__self__", None)).__name__
         return (
-            f"{obj.__name__!r} is a function of pybind11's whose record, a {kind!r}, is of a "
-            f"layout that is not known here: that of version {_VERSION!r} with GCC or Clang is; "
-            f"{_ADVICE}"
+            f"{obj.__name__!r} is a pybind11 function whose record, a {kind!r}, has an unknown "
+            f"layout: only version {_VERSION!r} built with GCC or Clang is supported; {_ADVICE}"
         )
     why = "; ".join([one for one in map(_read, records) if isinstance(one, str)])
     return f"no C function of pybind11's {obj.__name__!r} can be read: {why}; {_ADVICE}"
@@ -146,6 +147,6 @@ def of_capsule(obj: Foreign) -> str:
         )
     version = "" if known is None else f", with internals {known[1]}"
     return (
-        f"{obj.__name__!r} is a pybind11 function from before version 3.0{version}, whose "
-        f"record is not read: build its module with 3.0 or later, or {_ADVICE}"
+        f"{obj.__name__!r} is a pybind11 function from before version 3.0{version}, whose record "
+        f"is not supported: build its module with 3.0 or later, or {_ADVICE}"
     )

@@ -104,7 +104,9 @@ def native(obj: LowLevelCallable) -> NativeCallable | None:
     given = obj.user_data
     if type(given).__name__ == "PyCapsule":
         if _has_function(given):
-            raise TypeError(f"the user data of {obj!r} is a capsule with a function, and no data")
+            raise TypeError(
+                f"the user data of {obj!r} is a capsule that holds a function, not data"
+            )
         given = None
     # User data other than a capsule is checked like an argument of a call.
     return with_data(own_entry(obj) or function(obj), data if given is None else given, obj)
@@ -121,8 +123,8 @@ def reason(obj: Foreign) -> str | None:
     if type(obj).__name__ != "MultiUFunc":
         return None
     return (
-        f"{obj.__name__!r} is not a ufunc: SciPy chooses one by keyword arguments, and none has "
-        "the whole; nativecall.callback makes C functions from Python functions"
+        f"{obj.__name__!r} is not a ufunc: SciPy chooses one by keyword arguments, and no single "
+        "ufunc covers them all; nativecall.callback makes C functions from Python functions"
     )
 
 
@@ -216,7 +218,7 @@ def from_callable(
         return _ext.low_level_callable((cls, name), entry)
     if not found.args or found.args[-1].kind != "voidptr":
         raise ValueError(
-            f"'user_data' goes to a last argument of type 'P', which {found.text!r} does not have"
+            f"'user_data' needs a last argument of type 'P', which {found.text!r} does not have"
         )
     capsule = _ext.capsule(address, name, entry)
     return cls(capsule, _user_data(user_data, meant.args[-1], meant.readonly[-1]))
@@ -270,13 +272,13 @@ def _chosen(
     offers = ", ".join(map(repr, available))
     if data and not any([takes_data(_meant(callable[text])) for text in available]):
         raise ValueError(
-            f"'user_data' goes to a last argument that is a pointer, which {callable.__name__!r} "
-            f"does not have; it offers {offers}"
+            f"'user_data' needs a pointer as the last argument, which {callable.__name__!r} does "
+            f"not have; it offers {offers}"
         )
     wanted = ", ".join(map(repr, _SPELLINGS))
     raise SignatureError(
-        f"no function of SciPy calls one like {callable.__name__!r}, which offers {offers}; they "
-        f"call {wanted}; for what another library calls, name it as 'signature'"
+        f"no SciPy function can call {callable.__name__!r}, which offers {offers}; they call "
+        f"{wanted}; for another library, give the type that it calls as 'signature'"
     )
 
 
@@ -309,7 +311,7 @@ def _make_for(callable: NativeCallable, data: bool) -> None:
     asks = wanted and not callable.signatures
     reason = specializer.refusal(callable, wanted[0]) if asks else None
     if reason is not None:
-        raise SignatureError(f"{callable.__name__!r} cannot be what SciPy calls: {reason}")
+        raise SignatureError(f"{callable.__name__!r} cannot be passed to SciPy: {reason}")
 
 
 def _as(part: NativeCallable, form: str) -> NativeCallable:
@@ -423,7 +425,7 @@ def _user_data(value: object, ctype: CType, readonly: bool) -> object:
     """
     if type(value).__name__ == "PyCapsule":
         if _has_function(value):
-            raise TypeError("'user_data' is a capsule with a function, and no data")
+            raise TypeError("'user_data' is a capsule that holds a function, not data")
         return value
     cif = callinterface.of_argument(ctype, readonly=readonly)
     pin = _ext.pin(cif, "'user_data'", -1, value)

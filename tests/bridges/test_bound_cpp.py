@@ -78,8 +78,8 @@ def test_functions_of_older_versions(monkeypatch, fails):
         vars(builtins), "__pybind11_internals_v4_gcc_libstdcpp_cxxabi1018__", object()
     )
     message = (
-        "'half' is a pybind11 function from before version 3.0, with internals v4, whose "
-        "record is not read: build its module with 3.0 or later, or export the pointer of a C "
+        "'half' is a pybind11 function from before version 3.0, with internals v4, whose record is "
+        "not supported: build its module with 3.0 or later, or export the pointer of a C "
         """function beside it, as in py::capsule((void *) &f, "double (double)"), and pass that"""
     )
     for target in (half, types.MethodType(half, 1)):
@@ -93,8 +93,7 @@ def test_a_contradicting_signature(pybind, fails):
         pytest.skip("a version of pybind11 whose records are not known")
     with fails(
         nc.SignatureError,
-        "'signature' is 'd:f', but the target is 'd:d'; "
-        "leave 'signature' out to take the target's own",
+        "'signature' is 'd:f', but the target is 'd:d'; omit 'signature' to use the target's own",
     ):
         nc.wrap(pybind.half, "d:f")
 
@@ -117,8 +116,10 @@ def test_a_reference_to_a_class_is_opaque(pybind):
 
 REFUSED = {
     "of_point": "'PFd5PointE' passes 'Point' by value, which is a class or an enum",
-    "stateless": "it is not bound as a pointer: it is a method, or a lambda or another object",
-    "scaled": "it is not bound as a pointer: it is a method, or a lambda or another object",
+    "stateless": "it was not bound from a function pointer: it is a method, a lambda or another "
+    "object",
+    "scaled": "it was not bound from a function pointer: it is a method, a lambda or another "
+    "object",
 }
 
 
@@ -134,7 +135,7 @@ def test_what_cannot_be_read_is_refused_by_name(pybind, name):
 
 def test_a_version_that_is_not_known_says_so(pybind, monkeypatch):
     monkeypatch.setattr(pybind11_builtins, "_VERSION", "v0")
-    with pytest.raises(TypeError, match=r"is of a layout that is not known here: that of .*'v0'"):
+    with pytest.raises(TypeError, match=r"has an unknown layout: only version 'v0'"):
         nc.wrap(pybind.half)
 
 
@@ -156,7 +157,7 @@ def test_what_looks_like_a_record_and_is_none(pybind):
         second.__reduce_ex__,
         pybind.half.__self__.__reduce_ex__,
     ):
-        with pytest.raises(TypeError, match="is of a layout that is not known here"):
+        with pytest.raises(TypeError, match="has an unknown layout"):
             nc.wrap(method)
 
 

@@ -117,8 +117,8 @@ def test_capsules_of_pythran(fails):
     box = capsule(b"twice(float64)")
     with fails(
         TypeError,
-        "'signature' must be given: the capsule's name, 'twice(float64)', has the argument "
-        "types of Pythran, 'd', but no result; write 'd:d' if that is a double",
+        "'signature' must be given: the capsule's name, 'twice(float64)', lists Pythran's argument "
+        "types, 'd', but no result type; write 'd:d' if it returns a double",
     ):
         nc.wrap(box)
     assert nc.wrap(box, "d:d")(0.0) == 1.0
@@ -223,9 +223,9 @@ DATA = {
     b"dltensor_versioned": "it holds a DLPack array",
     b"arrow_array": "it holds an Arrow array",
     b"arrow_schema": "it holds an Arrow type",
-    b"datetime.datetime_CAPI": "it is the table of a module's C API, with many functions",
-    b"_socket.CAPI": "it is the table of a module's C API, with many functions",
-    b"a.b._C_API": "it is the table of a module's C API, with many functions",
+    b"datetime.datetime_CAPI": "it holds a module's C API, a table of many functions",
+    b"_socket.CAPI": "it holds a module's C API, a table of many functions",
+    b"a.b._C_API": "it holds a module's C API, a table of many functions",
     b"double": "its name declares a variable, 'double', not a function",
     b"PyObject *": "its name declares a variable, 'PyObject *', not a function",
     b"unsigned long [4]": "its name declares a variable, 'unsigned long [4]', not a function",

@@ -19,7 +19,7 @@ from nativecall._plan.aapcs64 import AAPCS64
 def test_structs_on_64_bit_arm(monkeypatch):
     """libffi aligns on the stack the pointer to a struct as the struct, ctypes hides arrays."""
     monkeypatch.setattr(steps, "ABI", AAPCS64)
-    where = "it aligns the pointer to a struct on the stack as the struct"
+    where = "it aligns a pointer to a struct on the stack like the struct itself"
     for text, reason in {
         "v:qqqqqqqqT{dg}": where,
         "v:qqqqqqqT{qq}T{dg}": where,
@@ -28,7 +28,7 @@ def test_structs_on_64_bit_arm(monkeypatch):
         "v:ddddddddddT{dg}": None,
     }.items():
         assert libffi.gap(parse(text), flattened=True) == reason, text
-    hidden = "it takes the array in a struct of long doubles for a pointer"
+    hidden = "it mistakes the array in a struct of long doubles for a pointer"
     assert libffi.gap(parse("v:T{(3)g}"), flattened=False) == hidden
     assert libffi.gap(parse("v:T{(3)g}"), flattened=True) is None
     assert libffi.gap(parse("v:T{ggg}"), flattened=False) is None

@@ -140,8 +140,7 @@ def test_what_is_known_is_not_contradicted(module, fails):
         nc.wrap(capsule, "d:Pd")
     with fails(
         nc.SignatureError,
-        "'signature' is 'd:i', but the target is 'd:d'; "
-        "leave 'signature' out to take the target's own",
+        "'signature' is 'd:i', but the target is 'd:d'; omit 'signature' to use the target's own",
     ):
         nc.wrap(module.__pyx_capi__["raising"], "d:i")
     # Of a type that nobody knows a pointer may be said to be more.
@@ -163,8 +162,7 @@ def test_objects_of_a_class_of_cythons(module, fails):
     with fails(
         TypeError,
         "argument 1 of 'valued' must be a 'struct __pyx_obj_11cythonboxes_Kind *': a cffi or "
-        "ctypes pointer, or None (got Kind); a signature that has 'O' for it takes objects, of "
-        "whatever class",
+        "ctypes pointer, or None (got Kind); 'O' in the signature accepts an object of any class",
     ):
         f(module.Kind(2.5), 1.0)
     assert nc.wrap(module, "d:Od", name="valued")(module.Kind(2.5), 1.0) == 3.5
@@ -173,7 +171,7 @@ def test_objects_of_a_class_of_cythons(module, fails):
 
 
 def test_a_view_of_cythons(module):
-    with pytest.raises(TypeError, match=r"'const NcView \*', and makes the memoryview"):
+    with pytest.raises(TypeError, match=r"'const NcView \*' and converts it to a memoryview"):
         nc.wrap(module, "view")
 
 
@@ -411,13 +409,13 @@ def test_what_is_advised_for_structs_of_cython_works(fails):
 def test_a_contradiction_is_said_in_c(package, fails):
     capsule = _capsule("double (struct __pyx_t_3pkg_4user_outer *)")
     assert repr(nc.wrap(capsule)).endswith("(outer *)>")
-    said = "'signature' is 'double (int)', but the target is 'double (outer *)'; leave 'signature' "
+    said = "'signature' is 'double (int)', but the target is 'double (outer *)'; omit 'signature'"
     lib = nc.load(None, "typedef struct { int n; } outer;")
-    with fails(nc.SignatureError, said + "(or 'types') out to take the target's own"):
+    with fails(nc.SignatureError, said + " (or 'types') to use the target's own"):
         nc.wrap(capsule, "double (int)")
     said = (
-        "'signature' is 'double (outer *)', but the target has other members in types of these "
-        "names; leave 'signature' (or 'types') out to take the target's own"
+        "'signature' is 'double (outer *)', but the target has types of these names with other "
+        "members; omit 'signature' (or 'types') to use the target's own"
     )
     with fails(nc.SignatureError, said):
         nc.wrap(capsule, types=lib)
@@ -503,9 +501,9 @@ def test_a_cpdef_function_is_an_argument(declared, lib):
 def test_functions_of_python_are_none(module, fails):
     with fails(
         TypeError,
-        "'python_only' is a Python function in Cython, with no C function that its module "
-        "exports; a 'cpdef' function that a .pxd declares has one, and nativecall.callback makes C "
-        "functions from Python functions",
+        "'python_only' is a Python function compiled by Cython, and its module exports no C "
+        "function for it; declare it as 'cpdef' in a .pxd, or make a C function with "
+        "nativecall.callback",
     ):
         nc.wrap(module.python_only)
     for obj in (module.Kind.method, module.Kind().method):

@@ -121,8 +121,8 @@ def test_what_a_module_does_not_export(fails):
         nc.wrap(cython_special, "gama")
     with fails(
         TypeError,
-        "module 'math' exports no C functions: it has no '__pyx_capi__', in which Cython puts "
-        "them; for its own 'sin' write wrap(math.sin)",
+        "module 'math' exports no C functions: it has no '__pyx_capi__', where Cython lists them; "
+        "for its own 'sin' write wrap(math.sin)",
     ):
         nc.wrap(math, "sin")
     with fails(
@@ -171,7 +171,7 @@ def test_a_signature_beside_the_name(fails):
 def test_the_capsules_themselves(fails):
     with fails(
         TypeError,
-        "'target' must map signatures to targets (got a mapping from names to capsules, as "
-        "'__pyx_capi__' is); nativecall.wrap(module, 'name') takes one function",
+        "'target' must map signatures to targets (got a mapping from names to capsules, such as "
+        "'__pyx_capi__'); nativecall.wrap(module, 'name') takes one function",
     ):
         nc.wrap(cython_special.__pyx_capi__)

@@ -78,10 +78,9 @@ def test_texts_and_arrays_of_int8_are_told_apart(module, fails):
     assert f(np.array([1, 20], "b"), b"onetwosix", 3) == 23
     with fails(
         nc.SignatureError,
-        "'signature' is 'v:&b&b&i', where 2 arguments can be texts, but f2py reports 1 in "
-        "'n = words(b,a)'; write '&b' for each of these, for their lengths follow, and 'P' for "
-        "arrays of int8; nativecall.wrap(f._cpointer, signature, owner=f) takes the pointer "
-        "without a check",
+        "'signature' is 'v:&b&b&i', where 2 arguments can be strings, but f2py reports 1 in 'n = "
+        "words(b,a)'; write '&b' for each string, since its length follows, and 'P' for arrays of "
+        "int8; nativecall.wrap(f._cpointer, signature, owner=f) takes the pointer without a check",
     ):
         nc.wrap(module.words, "v:&b&b&i")
 
@@ -136,7 +135,8 @@ def test_without_a_symbol(module, monkeypatch):
     assert nc.wrap(module.square, "d:d")(3.0) == 9.0
     monkeypatch.setattr(fortran, "_is_wrapper", lambda obj, address: None)
     with pytest.raises(
-        nc.SignatureError, match="'square' returns its result or writes it is unknown"
+        nc.SignatureError,
+        match="'square' cannot tell whether 'square' returns its result or writes it",
     ):
         nc.wrap(module.square, "d:d")
 
@@ -147,7 +147,7 @@ def test_without_a_symbol(module, monkeypatch):
         ("v:&d&d", "but f2py says 'scale(x,a,[n])', of 3 arguments"),
         ("v:&i&d&d&d", "of 3 arguments"),
         ("v:&d&d&d", "and no argument is left for 'n' (input int, optional)"),
-        ("d:&i&d&d", "which returns no such value"),
+        ("d:&i&d&d", "which does not return such a value"),
         ("v:&i&i&d", "and no argument is left for 'a' (input float)"),
         ("v:&i&f&f", "and no argument is left for 'x' (in/output rank-1 array('d')"),
         ("v:&idd", "and no argument is left for 'x' (in/output rank-1 array('d')"),
@@ -186,8 +186,8 @@ def test_procedures_of_scipy_tell_their_types(fails):
     for signature in ("d:d", "v:&d&i&d&i", "v:&i&d&i", "d:&i&f&i", "d:&i&d"):
         with fails(
             nc.SignatureError,
-            f"'signature' is {signature!r}, but the target is 'd:&i&d&i'; leave 'signature' out "
-            "to take that; scalars may be written by value, 'i' for '&i'",
+            f"'signature' is {signature!r}, but the target is 'd:&i&d&i'; omit 'signature' to use "
+            "that; scalars may be written by value, 'i' for '&i'",
         ):
             nc.wrap(blas.dnrm2, signature)
 

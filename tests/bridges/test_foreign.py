@@ -160,8 +160,7 @@ def test_a_ctypes_signature_cannot_be_contradicted(cdll, fails):
     cdll.square.argtypes, cdll.square.restype = [ctypes.c_double], ctypes.c_double
     with fails(
         nc.SignatureError,
-        "'signature' is 'f:f', but the target is 'd:d'; "
-        "leave 'signature' out to take the target's own",
+        "'signature' is 'f:f', but the target is 'd:d'; omit 'signature' to use the target's own",
     ):
         nc.wrap(cdll.square, "f:f")
     assert nc.wrap(cdll.square, "double (double)")(3.0) == 9.0
@@ -269,10 +268,10 @@ GAPS = [
     ("e:", "it has no '_Float16'"),
     ("v:T{ed}", "it has no '_Float16'"),
     ("Zg:", "it has no complex long double result"),
-    ("T{g}:", "it looks for a struct of one long double in memory"),
-    ("T{T{(1)g}}:", "it looks for a struct of one long double in memory"),
-    ("v:=T{bi}", "it takes a small packed struct apart by other rules than C"),
-    ("v:T{b=T{bi}}", "it takes a small packed struct apart by other rules than C"),
+    ("T{g}:", "it expects a struct of one long double in memory"),
+    ("T{T{(1)g}}:", "it expects a struct of one long double in memory"),
+    ("v:=T{bi}", "it splits a small packed struct differently from C"),
+    ("v:T{b=T{bi}}", "it splits a small packed struct differently from C"),
 ]
 
 
@@ -298,7 +297,7 @@ def test_rows_of_arrays_in_small_structs(builder, fails):
     assert f((((1.0, 2.0),),), 10.0) == 21.0
     with fails(
         nc.SignatureError,
-        "ctypes cannot call 'd:T{(1,2)d}d': it takes the rows of an array in a small struct for "
+        "ctypes cannot call 'd:T{(1,2)d}d': it mistakes the rows of an array in a small struct for "
         "pointers",
     ):
         f.to_ctypes()
@@ -436,8 +435,8 @@ def test_variadic_functions_that_need_the_gil_are_not_for_cffi(fails):
     f = nc.load(None).function("PyGILState_Check", "i:i.", gil="need", name="check")
     with fails(
         ValueError,
-        "'check' needs the GIL, which cffi drops around calls, and no thunk takes it for a "
-        "variadic function; use to_ctypes()",
+        "'check' needs the GIL, which cffi releases around calls, and no thunk can acquire it for "
+        "a variadic function; use to_ctypes()",
     ):
         f.to_cffi()
 
@@ -490,7 +489,7 @@ def test_low_level_callables(cdll, abi, lib):
     ("method", "module", "way"),
     [
         ("to_scipy", "scipy", "SciPy; install it with 'pip install scipy'"),
-        ("to_ufunc", "numpy", "the package 'numpy'; pip install 'nativecall[numpy]' brings it"),
+        ("to_ufunc", "numpy", "the package 'numpy'; pip install 'nativecall[numpy]' installs it"),
     ],
 )
 def test_without_a_library(forked, method, module, way):

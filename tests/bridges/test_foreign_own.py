@@ -283,8 +283,8 @@ def test_a_contradicting_signature_is_refused(fails):
     for box in (f.to_ctypes(), f.to_capsule(), f.to_cffi()):
         with fails(
             nc.SignatureError,
-            "'signature' is 'd:P', but the target is 'd:[1]d'; "
-            "leave 'signature' out to take the target's own",
+            "'signature' is 'd:P', but the target is 'd:[1]d'; omit 'signature' to use the "
+            "target's own",
         ):
             nc.wrap(box, "d:P")
 

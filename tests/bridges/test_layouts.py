@@ -25,7 +25,7 @@ int negate(int x) { return -x; }
 # What the reasons say for which no signature describes a function.
 CHAR = scalar("c").text
 LAYOUT = "has a layout that no signature describes"
-ORDER = "has the byte order of another machine"
+ORDER = "does not have this machine's byte order"
 COMPLEX = "Numba's cfunc does not pass one of the complex numbers in "
 
 

@@ -104,12 +104,12 @@ def test_what_a_module_calls():
     builder = ir.IRBuilder(f.append_basic_block())
     builder.ret(builder.fadd(builder.call(cos, f.args), builder.call(intrinsic, f.args)))
     assert nc.wrap(f)(0.0) == 1.0
-    with pytest.raises(ValueError, match="'cos' is declared only: its module does not define it"):
+    with pytest.raises(ValueError, match="'cos' is only declared: its module does not define it"):
         nc.wrap(cos)
     missing = ir.Function(module, kind, "nc_tests_nowhere")
     assert missing.is_declaration
     with pytest.raises(
-        ValueError, match="declares 'nc_tests_nowhere', which no library of this process has"
+        ValueError, match="declares 'nc_tests_nowhere', which no library in this process exports"
     ):
         nc.wrap(f)
 
@@ -139,7 +139,7 @@ def test_functions_that_c_cannot_call():
     kind = ir.FunctionType(ir.VoidType(), (I32,), var_arg=True)
     variadic = ir.Function(module, kind, "v")
     ir.IRBuilder(variadic.append_basic_block()).ret_void()
-    with pytest.raises(nc.SignatureError, match="'v' takes any number of arguments"):
+    with pytest.raises(nc.SignatureError, match="'v' is variadic"):
         nc.wrap(variadic)
     for change, word in (("calling_convention", "fastcc"), ("linkage", "internal")):
         function = made()
@@ -157,7 +157,7 @@ def test_modules_that_llvm_refuses():
     function = made()
     function.blocks[0].instructions.clear()
     function.blocks[0].terminator = None
-    with pytest.raises(ValueError, match="LLVM refuses the module of 'f': "):
+    with pytest.raises(ValueError, match="LLVM rejects the module of 'f': "):
         nc.wrap(function)
     function = made()
     function.module.triple = "riscv64-unknown-linux-gnu"
@@ -179,5 +179,5 @@ def test_what_is_no_function():
         with pytest.raises(TypeError, match="'target' must be an address"):
             nc.wrap(obj)
     for obj in (module, binding.parse_assembly("@x = global i32 5")):
-        with pytest.raises(TypeError, match="a module of LLVM's has many functions: pass one, as "):
+        with pytest.raises(TypeError, match="an LLVM module has many functions: pass one, as in "):
             nc.wrap(obj)

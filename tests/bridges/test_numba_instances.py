@@ -43,7 +43,7 @@ def test_filters_are_compiled_for_scipy():
         out[:] = line[1:-1]
 
     assert (ndimage.generic_filter1d(image, fresh(copied).to_scipy(), 3) == image).all()
-    with pytest.raises(nc.SignatureError, match=r"cannot be what SciPy calls: .* for 'd:d'"):
+    with pytest.raises(nc.SignatureError, match=r"cannot be passed to SciPy: .* for 'd:d'"):
         fresh(lambda x: x.missing).to_scipy()
 
 
@@ -319,7 +319,7 @@ def test_what_tells_a_signature_has_it_compiled():
     ],
 )
 def test_where_nothing_tells_one_the_error_says_what_does(ask):
-    says = r"'f' has no entries yet; name the signature that is wanted, as in f\['d:d'\]"
+    says = r"'f' has no entries yet; request one by its signature, as in f\['d:d'\]"
     with pytest.raises(nc.NoEntryError, match=says):
         ask(fresh())
 
@@ -355,7 +355,9 @@ def test_keywords():
         ((1.0,), {"w": 1.0}, "got an unexpected keyword argument 'w'"),
     ):
         for one in (f, fresh(jitted.py_func)):
-            with pytest.raises(TypeError, match=f"^'f' cannot be called so: .*{why}"):
+            with pytest.raises(
+                TypeError, match=f"^'f' cannot be called with these arguments: .*{why}"
+            ):
                 one(*args, **named)
 
 
@@ -438,14 +440,14 @@ def test_arrays_that_are_written_to_may_not(function, is_named):
     for _ in range(2):
         with pytest.raises(ValueError, match="must be writable, this ndarray is read-only"):
             f(*in_order(np.zeros(2), lent(1.0, 2.0)))
-    with pytest.raises(TypeError, match="with arrays that may not be written to"):
+    with pytest.raises(TypeError, match="with read-only arrays"):
         nc.wrap(njit(lambda xs: copied_jitted(xs, xs)))(lent(1.0))
 
 
 def test_a_promise_that_is_not_kept():
     parsed = parse("v:[1]d[1]d")
     promised = nc.Signature(parsed.result, parsed.args, readonly=[True, True])
-    with pytest.raises(nc.SignatureError, match="with arrays that may not be written to: "):
+    with pytest.raises(nc.SignatureError, match="with read-only arrays: "):
         nc.wrap(copied_jitted, promised)
 
 
@@ -503,7 +505,7 @@ def test_arguments_that_are_buffers():
         (
             lambda x: x,
             np.ones(2),
-            "it returns an array, which no C function does; let it write to one that is passed",
+            "it returns an array, which no C function can; pass an array for it to write to",
         ),
     ],
 )

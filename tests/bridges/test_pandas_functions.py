@@ -116,7 +116,9 @@ def test_a_jitted_function_is_compiled_for_a_column(column) -> None:
     assert ends(column) == column.agg(ends) == 1.0
     assert ends(pd.Series([1, 2, 4])) == 5
     assert ends.signatures == ("d:[1]d", "q:[1]q")
-    with pytest.raises(TypeError, match="its elements, of dtype 'str', are no numbers in memory"):
+    with pytest.raises(
+        TypeError, match="its elements, of dtype 'str', are not stored as numbers in memory"
+    ):
         ends(pd.Series(["a"], dtype="str"))
     with pytest.raises(TypeError, match="1 of its 3 elements are missing"):
         ends(pd.Series([1, 2, None], dtype="Int64"))

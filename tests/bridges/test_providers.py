@@ -229,7 +229,7 @@ def test_inspect(provider, capsys, monkeypatch, name):
     assert f"a native callable of another provider {where}" in lines
     for signature, entry in zip(SIGNATURES, nc.wrap(named(provider, name)).entries, strict=True):
         assert f"{signature} {entry.flags:#x} {entry.address:#x}" in lines
-    assert "nativecall.wrap makes of it:" in lines
+    assert "nativecall.wrap turns it into:" in lines
     assert ("slots of the type foreign_provider.Callable:" in lines) == (name == "callable")
 
 

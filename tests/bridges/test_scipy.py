@@ -377,7 +377,7 @@ def test_asking_for_const_makes_no_promise_for_the_function(kernels):
 
 def test_user_data_without_a_place(kernels):
     f = kernels.function("gauss", "d:d")
-    with pytest.raises(ValueError, match=r"last argument.*pointer.*'gauss'.*'d:d'"):
+    with pytest.raises(ValueError, match=r"pointer as the last argument.*'gauss'.*'d:d'"):
         f.to_scipy(user_data=np.zeros(1))
     with pytest.raises(ValueError, match=r"last argument.*'d:d' does not have"):
         f.to_scipy("d:d", user_data=np.zeros(1))
@@ -556,7 +556,7 @@ def test_the_order_of_choice(kernels, others):
 def test_what_scipy_cannot_call(others):
     """`order(n, x)` would fit (int, double *), with the number of coordinates for its order."""
     f = others.function("order", "d:id")
-    with pytest.raises(nc.SignatureError, match=r"one like 'order', which offers 'd:id'.*'d:i&d'"):
+    with pytest.raises(nc.SignatureError, match=r"can call 'order', which offers 'd:id'.*'d:i&d'"):
         f.to_scipy()
     with pytest.raises(nc.SignatureError, match=r"convert|'d:id'"):
         f.to_scipy("d:dddd")
@@ -570,7 +570,7 @@ def test_what_scipy_cannot_call(others):
 def test_an_entry_that_another_library_calls(others):
     f = nc.wrap(others.function("three", "d:ddd").address(), "double (double, int *, void *)")
     assert f.to_scipy("d:d&iP").signature == "double (double, int *, void *)"
-    with pytest.raises(nc.SignatureError, match="name it as 'signature'"):
+    with pytest.raises(nc.SignatureError, match="give the type that it calls as 'signature'"):
         f.to_scipy()
 
 

@@ -173,7 +173,7 @@ def test_user_data_of_low_level_callables(lib, name):
             with pytest.raises((nc.NativeCallError, TypeError, ValueError)):
                 use(box)
     assert tried >= 4
-    with pytest.raises(TypeError, match="a capsule with a function, and no data"):
+    with pytest.raises(TypeError, match="a capsule that holds a function, not data"):
         nc.wrap(scipy.LowLevelCallable(function.to_ctypes(), lib.one.to_capsule()))
     assert lib.count() == 0
 

@@ -301,6 +301,6 @@ def wrapper_address(function: NativeCallable) -> int:
     if not is_plain(signature, flags):
         raise TypeError(
             f"{signature.text!r} of {function.__name__!r} cannot be a first-class function in "
-            "Numba, which only passes numbers and pointers, and sees no failures"
+            "Numba, which passes only numbers and pointers and does not check for failures"
         )
     return address

@@ -68,8 +68,8 @@ def refusal(
             return ValueError(f"{who} be a buffer of {least}")
         if order == "C" and len(shape) > 1 and not _fits(pointee, shape):
             return ValueError(
-                f"{who} have rows of shape {pointee.shape} (got an array of shape {shape}); pass "
-                "it reshaped, or of a single dimension"
+                f"{who} have rows of shape {pointee.shape} (got an array of shape {shape}); "
+                "reshape it, or pass a one-dimensional array"
             )
     return ValueError(f"{who} {misaligned(_element(ctype), given)}")
 

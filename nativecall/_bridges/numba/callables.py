@@ -222,13 +222,13 @@ def _why_not(ctype: CType, actual: NumbaType, readonly: bool, order: str) -> str
         is_record = isinstance(actual, types.Record)
         if not leads_to(ctype, actual if is_record else actual.dtype):
             what = "which does" if is_record else "whose elements do"
-            return f"{given}, {what} not lie in memory as {ctype.pointee.text!r} does"
+            return f"{given}, {what} not have the memory layout of {ctype.pointee.text!r}"
         if is_record:
-            return f"{given}; pass an array of such records, as x[i:i + 1] is one"
+            return f"{given}; pass an array of such records, such as x[i:i + 1]"
         if not (actual.mutable or readonly):
-            return f"{given}, which is read-only; const in the C declaration lets it pass"
-        return f"{given}, which is not contiguous in the order {order!r}; pass a copy that is"
-    return f"{given}, and {ctype.text!r} is wanted"
+            return f"{given}, which is read-only; declare the argument const to accept it"
+        return f"{given}, which is not contiguous in order {order!r}; pass a contiguous copy"
+    return f"{given}, but {ctype.text!r} is needed"
 
 
 # -- objects ---------------------------------------------------------------------------------------

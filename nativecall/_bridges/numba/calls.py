@@ -66,7 +66,7 @@ def check(signature: Signature, flags: int) -> None:
             "errno=True keeps errno for nativecall.get_errno, which jitted code cannot call"
         )
     if CONVENTIONS["errno"].flags == flags & _lib.ERRORS_MASK and sys.platform not in _ERRNO:
-        raise SignatureError("errno is not found on this platform")
+        raise SignatureError("errno cannot be located on this platform")
     lowered(signature, "cannot be called")
 
 

@@ -97,7 +97,9 @@ def instance(obj: NumbaObject, signature: Signature, errors: str) -> Function:
     check_errors(signature, errors)
     args = CONVENTIONS[errors].passed(signature.args)
     if signature.variadic:
-        raise SignatureError(f"Numba has no variadic functions, as {signature.text!r} would be")
+        raise SignatureError(
+            f"Numba does not support variadic functions, such as {signature.text!r}"
+        )
     readonly = CONVENTIONS[errors].passed(signature.readonly)
     with core("compiler_lock").global_compiler_lock:
         compiled, promised = _compile(obj, signature, args, readonly)
@@ -192,14 +194,14 @@ def _instance(
     if kinds not in obj.overloads:
         if not obj._can_compile:
             have = ", ".join([f"({', '.join(map(str, one))})" for one in obj.overloads])
-            raise SignatureError(f"{name!r} was compiled for {have} only, and {wanted} is another")
+            raise SignatureError(f"{name!r} was compiled only for {have}, not for {wanted}")
         try:
             obj.compile(kinds)
         except MemoryError:
             raise
         except Exception as error:  # a NumbaError, or a failure inside the compiler
             if any(readonly):
-                wanted += ", with arrays that may not be written to"
+                wanted += ", with read-only arrays"
             raise refusal(name, wanted, error) from error
     compiled = obj.overloads[kinds]
     if compiled.objectmode:
@@ -212,7 +214,7 @@ def refusal(name: str, wanted: str, error: Exception) -> SignatureError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith("Failed in ")]
     reason = (telling or lines or [type(error).__name__])[0].removeprefix("- ")
-    return SignatureError(f"Numba does not compile {name!r} for {wanted}: {reason}")
+    return SignatureError(f"Numba cannot compile {name!r} for {wanted}: {reason}")
 
 
 def wrapped_by(function: NativeCallable) -> NumbaObject | None:

@@ -48,7 +48,7 @@ def unknown_version() -> str | None:
         _checked.append(text)
         return None
     first, last = [".".join(map(str, one)) for one in KNOWN]
-    return f"this version of nativecall knows Numba {first} to {last}, and not Numba {text}"
+    return f"this version of nativecall supports Numba {first} to {last}, not Numba {text}"
 
 
 def check_version() -> None:
@@ -94,7 +94,7 @@ def struct_of(record: NumbaType) -> Struct:
         offsets = [field.offset for field in made.fields]
         if made.size == record.size and offsets == [field.offset for _, field in fields]:
             return made
-    raise SignatureError(f"{record} has a layout that no struct of C has")
+    raise SignatureError(f"{record} has a memory layout that no C struct can have")
 
 
 def numba_type(ctype: CType, const: bool = False) -> NumbaType:
@@ -214,6 +214,6 @@ def result_of(kind: NumbaType) -> CType:
         return Struct([(name, result_of(one)) for name, one in zip(names, kind, strict=True)])
     if isinstance(kind, core("types").Array):
         raise SignatureError(
-            "it returns an array, which no C function does; let it write to one that is passed"
+            "it returns an array, which no C function can; pass an array for it to write to"
         )
     return ctype_of(kind)
