@@ -263,7 +263,7 @@ def _made_for(ctype: CType) -> Node:
         function = FunctionOf(result, args, ctype.variadic)
         if function.is_large:
             raise SignatureError(
-                "a function has too many scalars by value for cffi, which describes at most "
+                "a function passes too many scalars by value: cffi describes at most "
                 f"{MAX_SCALARS}",
                 hint=WRAP_IT,
             )
@@ -360,7 +360,7 @@ def _type(node: Node, pending: list[Record]) -> FFIType:
         item = _type(node.item, pending)
         if isinstance(node.item, Record) and node.item.size is None:
             raise SignatureError(
-                f"an array has items of a known size, and {item.cname!r} is incomplete: "
+                f"an array must have items of known size, but {item.cname!r} is incomplete: "
                 + (node.item.reason or "it is not declared in full")
             )
         item_pointer = _cffi_backend.new_pointer_type(item)

@@ -230,7 +230,7 @@ def offered(
                 where = f", at line {line} of {table['files'][file]!r}" if file >= 0 else ""
                 raise SignatureError(
                     f"{name!r} cannot be offered: {reason}{where}",
-                    hint="leave 'skip' out to go without it, or name what is wanted with 'only'",
+                    hint="omit 'skip' to leave it out, or select declarations with 'only'",
                 )
     made = Declarations(table, text, wanted)
     made.key = digest
@@ -253,7 +253,7 @@ def _restricted(table: Table, only: list[str]) -> Table:
         for pattern in patterns:
             found = matching(known, pattern)
             if not found:
-                raise SignatureError(f"'only' has {pattern!r}, which nothing declared matches")
+                raise SignatureError(f"'only' has {pattern!r}, which matches no declaration")
             chosen.update(found)
     if missing := names.difference(known):
         raise SymbolError.missing(min(missing), "the declarations", known)

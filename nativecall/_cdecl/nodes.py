@@ -334,8 +334,8 @@ class Record(Node):
             if size is None and isinstance(node, ArrayOf) and node.item.size is not None:
                 size = 0
             if size is None:
-                reason = "it is the one that holds it" if node is self else node.reason
-                self.reason = f"its member {name!r} has no size that is known"
+                reason = "it contains itself" if node is self else node.reason
+                self.reason = f"its member {name!r} has no known size"
                 self.reason += f": {reason}" if reason else ""
                 size = 0
             if width is not None and not 0 <= width <= 8 * size:

@@ -80,7 +80,8 @@ def fault(error: Exception, tokens: Sequence[str], at: int) -> tuple[str, int]:
     at = at if named is None else named
     token = tokens[at] if at < len(tokens) else ""
     if isinstance(token, Unexpanded):
-        return f"macro {token.rstrip()!r} has parameters, and is not expanded in a text", at
+        reason = "has parameters and is not expanded in declarations given as text"
+        return f"macro {token.rstrip()!r} {reason}", at
     return getattr(error, "reason", "nested too deeply"), at
 
 
@@ -170,12 +171,12 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         return int(_COMPARED[op](a, b)), INT, True
     code = max(["f" if len(one) == 3 else str(one[1]) for one in (left, right)], key="fdg".index)
     if code == "g":
-        raise Unknown("arithmetic of long double is not computed")
+        raise Unknown("arithmetic on long double is not supported")
     if op == "/" and b == 0:
         is_nan = a == 0 or a != a
         return float("nan") if is_nan else copysign(float("inf"), a * copysign(1, b)), code
     if op not in ("+", "-", "*", "/"):
-        raise Unknown(f"{op!r} of floats is not computed")
+        raise Unknown(f"{op!r} on floats is not supported")
     return _float(a / b if op == "/" else _COMPUTED[op](a, b), code)
 
 
@@ -183,7 +184,7 @@ def _of_integers(op: str, left: Integer, right: Integer) -> Integer:
     if op in ("<<", ">>"):
         value, bits, signed = left
         if not 0 <= right[0] < bits:
-            raise Unknown("a constant is shifted by more than its bits")
+            raise Unknown("a constant is shifted by more than its width")
         return fit(value << right[0] if op == "<<" else value >> right[0], bits, signed), *left[1:]
     bits, signed = _common(left, right)
     a, b = fit(left[0], bits, signed), fit(right[0], bits, signed)
@@ -227,11 +228,11 @@ def _number(token: str) -> Value:
     except ValueError:
         raise Unknown(f"{token!r} is not a number") from None
     if code is None:
-        raise Unknown(f"{token!r} has a type that is not computed")
+        raise Unknown(f"{token!r} has an unsupported type")
     if code == "g" and (
         value == float("inf") or (value == 0 and re.search("[1-9]", digits.split("e")[0]))
     ):
-        raise Unknown(f"{token!r} is beyond a double")
+        raise Unknown(f"{token!r} is out of range for a double")
     return _float(value, code)
 
 
@@ -277,18 +278,18 @@ def cast(value: Value, node: Node) -> Value:
             raise Unknown("a float is not an address")
         return number % 2 ** (8 * WORD), node
     if not isinstance(node, Number):
-        raise Unknown("a cast to a type that has no constants")
+        raise Unknown("a cast to a type that a constant cannot have")
     scalar = node.scalar
     if scalar.kind == "bool":
         return int(number != 0), 8, False
     if scalar.kind == "int":
         if isinstance(number, float) and not abs(number) < 2.0 ** (8 * scalar.size - scalar.signed):
-            raise Unknown("a float is beyond an integer type")
+            raise Unknown("a float is out of range for an integer type")
         bits = 8 * scalar.size
         return fit(int(number), bits, scalar.signed), bits, scalar.signed
     if scalar.kind == "float" and scalar.native:
         return _float(float(number), scalar.code)
-    raise Unknown("a cast to a type that has no constants")
+    raise Unknown("a cast to a type that a constant cannot have")
 
 
 # -- words and attributes --------------------------------------------------------------------------
@@ -378,14 +379,14 @@ class DeclSpecifiers:
     def refuse_odd(self) -> None:
         """Reject an unsupported attribute that changes a function or a type."""
         if self.odd:
-            raise Unknown(f"attribute {self.odd!r} is not known here", self.odd_at)
+            raise Unknown(f"attribute {self.odd!r} is not supported", self.odd_at)
 
     def type(self, node: Node) -> Node:
         """Return a type with the attributes applied."""
         if self.mode:
             size = _MODES.get(self.mode)
             if not isinstance(node, Number) or node.scalar.kind != "int" or size is None:
-                raise Unknown(f"mode {self.mode!r} is not known")
+                raise Unknown(f"mode {self.mode!r} is not supported")
             return Number(integer(size, node.scalar.signed))
         if self.vector:
             return Unusable("a vector type cannot be passed", self.vector, self.vector)
@@ -619,7 +620,7 @@ class Parser:
             return _character(token, prefix)
         if token[:1] == '"':
             if prefix not in ("", "u8"):
-                raise Unknown("a string of wide characters is not offered")
+                raise Unknown("a string of wide characters is not supported")
             text = _bytes(token)
             while self.tokens[self.at][:1] == '"':
                 text += _bytes(self.tokens[self.at])
@@ -634,7 +635,7 @@ class Parser:
         index = self.integer()
         self.expect("]")
         if not 0 <= index <= len(text):
-            raise Unknown("an index is beyond its string")
+            raise Unknown("an index is past the end of its string")
         signed = SCALARS["c"].signed
         return fit((text + b"\0")[index], 8, signed), 8, signed
 
@@ -744,7 +745,7 @@ class Parser:
         if basic:
             found = basic_type(basic)
             if node is not None and basic == ["_Complex"]:
-                raise Unknown("a complex type that is not known")
+                raise Unknown("an unknown complex type")
             if node is not None:
                 raise Unknown(f"C has no type {' '.join(tokens[start : self.at])!r}", start)
             if found is None:
@@ -799,7 +800,9 @@ class Parser:
         start = self.at
         found = self.integer()
         if found < 0 or found & (found - 1) or found > _GREATEST_ALIGNMENT:
-            raise Unknown(f"an alignment is a power of two, at most 2**28 (found {found})", start)
+            raise Unknown(
+                f"an alignment must be a power of two, at most 2**28 (found {found})", start
+            )
         return found
 
     def attribute(self, said: DeclSpecifiers) -> None:
@@ -881,7 +884,7 @@ class Parser:
             for other in {"struct", "union", "enum"} - {kind}:
                 found = self.tags.get(f"{other} {token}")
                 if found is not None and not found.is_kept:
-                    raise Unknown(f"{other} {token!r} is declared before", self.at)
+                    raise Unknown(f"{other} {token!r} is already declared", self.at)
             self.at += 1
             return token
         if token != "{" and (kind, token) != ("enum", ":"):
@@ -900,7 +903,7 @@ class Parser:
         if not has_body:
             return record
         if record.fields is not None or record in self._open:
-            raise Unknown(f"{kind} {tag!r} has another body before", named)
+            raise Unknown(f"{kind} {tag!r} is already declared with a body", named)
         end = self.closing(self.at)
         self._open.append(record)
         try:
@@ -945,7 +948,9 @@ class Parser:
                 raise Unknown(f"{said.storage!r} does not apply to a member", start)
             last = members[-1][1] if members and kind == "struct" else None
             if isinstance(last, ArrayOf) and last.length is None:
-                raise Unknown("an array of unknown length ends a struct", start)
+                raise Unknown(
+                    "an array of unknown length must be the last member of a struct", start
+                )
             if tokens[self.at] == ";":
                 if isinstance(node, Record) and ANONYMOUS in node.cname:
                     self._once([name for name, _ in node.members()], seen, start)
@@ -963,7 +968,7 @@ class Parser:
                 width = self.integer() if self.accept(":") else None
                 what = found.scalar.kind if isinstance(found, Number) else ""
                 if width is not None and what not in ("int", "bool"):
-                    raise Unknown("a bit-field is an integer")
+                    raise Unknown("a bit-field must be an integer")
                 if (width == 0 and name is not None) or (what == "bool" and (width or 0) > 1):
                     raise Unknown(f"the bit-field {name!r} has {width} bits")
                 self.trailing(one)
@@ -977,7 +982,7 @@ class Parser:
         """Record the names of members; reject duplicates."""
         for name in names:
             if name in seen:
-                raise Unknown(f"there is a member {name!r} before", at)
+                raise Unknown(f"there is already a member {name!r}", at)
             seen.add(name)
 
     def _enum(self) -> Node:
@@ -992,7 +997,7 @@ class Parser:
             _, node = self.specifiers()
             fixed = node.scalar if isinstance(node, Number) else None
             if fixed is None or fixed.kind not in ("int", "bool"):
-                raise Unknown("the type of an enum is an integer", start)
+                raise Unknown("the type of an enum must be an integer", start)
         known = self.tags.get(tag)
         has_body = self.accept("{")
         if known is None or (has_body and (known.is_kept or not isinstance(known, Enumeration))):
@@ -1001,7 +1006,7 @@ class Parser:
             return known
         assert isinstance(known, Enumeration)
         if known.values is not None:
-            raise Unknown(f"{tag!r} has another body before", named)
+            raise Unknown(f"{tag!r} is already declared with a body", named)
         least = greatest = 0
         value = -1
         values: list[tuple[str, int]] = []
@@ -1019,7 +1024,7 @@ class Parser:
                 if name in self.values or name in self._declared:
                     for kind in (self.values, self.functions, self.variables):
                         kind.pop(name, None)
-                    raise Unknown(f"{name!r} is declared before", begun)
+                    raise Unknown(f"{name!r} is already declared", begun)
                 if not self.accept("=") and unknown:
                     raise Unknown(f"it follows {unknown!r}")
                 value = self.integer() if self.at > start else value + 1
@@ -1029,7 +1034,7 @@ class Parser:
                 else:
                     fits = self.at > start or value != 2**63
                 if not fits:
-                    raise Unknown(f"{value} is beyond the type of the enum", start)
+                    raise Unknown(f"{value} is out of range for the type of the enum", start)
                 if self.tokens[self.at] not in (",", "}"):
                     found = shown(self.tokens[self.at])
                     raise Unknown(f"expected ',' or '}}', found {found}", self.at)
@@ -1175,7 +1180,7 @@ class Parser:
             self._dimensions = 0
             known = node.reason or node.is_kept  # whether the reason for a missing size is known
             if node.size is None and not known and _elements(node) is node:
-                raise Unknown("an array's elements have no size that is known", opening)
+                raise Unknown("an array's elements have no known size", opening)
             return ArrayOf(node, length, written)
         if self.accept("("):
             return self._function(node, const)
@@ -1200,7 +1205,9 @@ class Parser:
             if self.accept("..."):
                 ellipsis = True
                 if not self.accept(")") or not found:
-                    raise Unknown("'...' ends the arguments of a function, after others", start)
+                    raise Unknown(
+                        "'...' must come last in a function's arguments, after others", start
+                    )
                 break
             said, base = self.specifiers()
             name, node, constant = self.declarator(base, said.const)
@@ -1211,7 +1218,7 @@ class Parser:
             self.trailing(said)
             node = said.type(node)
             if name is not None and name in [one[1] for one in found]:
-                raise Unknown(f"there is a parameter {name!r} before", self.named)
+                raise Unknown(f"there is already a parameter {name!r}", self.named)
             length: int | str | None = None
             if isinstance(node, ArrayOf):
                 length = node.written or node.length
@@ -1318,7 +1325,7 @@ class Parser:
             self._declared[name] = new
             self._fresh.append(name)
             if name in self.values:
-                raise Unknown(f"{name!r} is a constant before", named)
+                raise Unknown(f"{name!r} is already declared as a constant", named)
             return
         old = before[1]
         if before[::2] != new[::2] or not agree(old, node):
@@ -1381,7 +1388,7 @@ class Parser:
         while self.tokens[self.at] not in (",", ";", ""):
             self.at = self.closing(self.at)
         if static:
-            self.skipped[name] = "a static variable is in no library", start
+            self.skipped[name] = "a static variable is not exported by any library", start
         else:
             self.variables.setdefault(name, (node, const, start))
 

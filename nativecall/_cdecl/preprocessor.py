@@ -65,7 +65,7 @@ def compiler() -> list[str] | None:
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return [path, *command[1:]]
     if command:
-        raise LibraryError(f"CC is {command[0]!r}, and there is no such program")
+        raise LibraryError(f"CC is {command[0]!r}, but there is no such program")
     return None
 
 
@@ -104,8 +104,8 @@ def preprocess(wanted: Wanted, names: Sequence[str] = ()) -> str:
     command = compiler()
     if command is None:
         raise LibraryError(
-            "a header needs a C compiler, and there is none (cc, gcc, clang, or what $CC names); "
-            "declarations that are given as text need none"
+            "reading a header needs a C compiler, but none was found (cc, gcc, clang or $CC); "
+            "declarations given as text need none"
         )
     arguments = [*command, "-E", "-x", "c", *([] if names else ["-dD"]), *options(wanted), "-"]
     done = call(arguments, source(wanted) + lines)
@@ -171,9 +171,10 @@ def _error(stderr: str, command: str, status: int) -> Exception:
 
     found = complaint(stderr)
     if found is None:
-        said = stderr.strip().partition("\n")[0][:200] or f"it ended with {status} without a word"
+        said = stderr.strip().partition("\n")[0][:200]
+        said = said or f"it exited with status {status} and no message"
         is_much = status < 0 or re.search("memory|[Kk]illed", said)
-        hint = f"it has {_LIMITS}: are there macros that double?" if is_much else None
+        hint = f"its limits are {_LIMITS}: do macros expand exponentially?" if is_much else None
         reason = f"the C compiler {command!r} cannot read the headers: {said}"
         return SignatureError(reason, hint=hint)
     file, line, message = found
@@ -183,7 +184,7 @@ def _error(stderr: str, command: str, status: int) -> Exception:
     if "nested" in message:
         message = f"headers include each other without end ({message})"
         return SignatureError(f"{message}, at line {line} of {file!r}")
-    hint = "'define' gives macros that a header needs" if "#error" in message else None
+    hint = "pass macros that a header needs in 'define'" if "#error" in message else None
     return SignatureError(f"{message.rstrip('.')}, at line {line} of {file!r}", hint=hint)
 
 

@@ -85,7 +85,7 @@ class CSource:
             self.tokens = tokenizer()(self._clean)
         self.tokens = with_complex(self.tokens)
         if not self.tokens and self._included is not None:
-            reason = "nothing is declared: #include is read over in a text"
+            reason = "nothing is declared: #include is ignored in declarations given as text"
             raise self._error(reason, self._included, "name the header, as in header='math.h'")
 
     def error(self, reason: str, token: int, hint: str | None = None) -> SignatureError:
@@ -156,7 +156,7 @@ class CSource:
         ]
         for token, at in found:
             if token == "#":
-                raise self._error("unexpected '#'", at, "a directive begins a line")
+                raise self._error("unexpected '#'", at, "a directive must begin a line")
         made = self._expanded(found)
         if any([token == "_Pragma" for token, _ in made]):
             return [(one, made[at][1]) for at, one in with_pragmas([one for one, _ in made])]
@@ -195,7 +195,7 @@ class CSource:
             self.macros.pop(self._named(name, rest, at)[0], None)
             self._expansion.done.clear()
         elif name == "error":
-            raise self._error(f"#error {rest}", at, "'define' gives macros that it needs")
+            raise self._error(f"#error {rest}", at, "pass macros that it needs in 'define'")
         elif name == "pragma" and rest.startswith("pack"):
             return f"#pragma {rest}"
         elif name == "include" and self._included is None:

@@ -50,7 +50,7 @@ class _ConstReader(Reader):
         if place != "argument" or depth != 1:
             if const:
                 raise self.error(
-                    "'const' stands before an argument of the signature itself, not inside a type",
+                    "'const' goes before an argument of the signature itself, not inside a type",
                     at,
                     "it is not part of a type, so leave it out there",
                 )
@@ -321,7 +321,7 @@ def _from_ffi(source: object) -> Signature:
 
     found = from_ffi(source)
     if not isinstance(found, Signature):
-        raise TypeError(f"a signature must be that of a function (got {source!r})")
+        raise TypeError(f"a signature must describe a function (got {source!r})")
     return found
 
 

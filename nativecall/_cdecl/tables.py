@@ -234,8 +234,8 @@ class _Tables:
         for one in record.fields or ():
             if one.width is not None and one.name and unit_of(one, record.size or 0) is None:
                 self.skipped[f"{record.typedef or record.cname}.{one.name}"] = (
-                    f"no integer within the struct holds the {one.width} bits of the "
-                    "bit-field; read and write them in its bytes, by ffi.buffer()"
+                    f"no integer within the struct holds the {one.width} bits of the bit-field; "
+                    "access its bytes with ffi.buffer()"
                 )
 
     # -- macros -----------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ class _Tables:
                 self.skipped.setdefault(name, self.skipped[first])
                 return
         if parser.starts_type(first):
-            raise Unknown("it is a type, or a word of a declaration")
+            raise Unknown("it is a type or a keyword")
         parser.tokens = [*tokens, *[""] * 8]
         parser.at = 0
         try:

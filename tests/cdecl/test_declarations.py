@@ -231,7 +231,9 @@ def test_lines_comments_and_tokens_are_those_of_c(text: str) -> None:
     ],
 )
 def test_macros_with_the_names_of_keywords_are_no_keywords(text: str) -> None:
-    with pytest.raises(SignatureError, match="has parameters, and is not expanded in a text"):
+    with pytest.raises(
+        SignatureError, match="has parameters and is not expanded in declarations given as text"
+    ):
         parse_declarations(text)
 
 
@@ -552,12 +554,12 @@ def chained(n: int) -> str:
         (";", None, 1, "no declaration found"),
         ("@", None, 1, "expected a type, found '@'"),
         ("int f(int x = 3)", None, 13, "expected ')', found '='"),
-        ("int f(...)", None, 7, "'...' ends the arguments of a function"),
-        ("int f(int, ..., int)", None, 12, "'...' ends the arguments of a function"),
+        ("int f(...)", None, 7, "'...' must come last in a function's arguments"),
+        ("int f(int, ..., int)", None, 12, "'...' must come last in a function's arguments"),
         ("int f(int[...])", None, 11, "unexpected '...'"),
         ("int f(int[@])", None, 11, "unexpected '@'"),
         ("int f(int[3 4])", None, 13, "expected ']', found '4'"),
-        ("int f(void x[3])", None, 13, "elements have no size that is known"),
+        ("int f(void x[3])", None, 13, "elements have no known size"),
         ("int f(int)(int)", None, 16, "a function cannot return a function"),
         ("int while(int)", None, 5, "unexpected 'while'"),
         ("double (foo_t *)", None, 9, "unknown type name 'foo_t'"),
@@ -573,7 +575,7 @@ def chained(n: int) -> str:
         (f"{doubled(100)} int f(struct s99 x);", None, 3288, "4096 characters to write"),
         (f"{shared(40)} int f(int);", None, 276, "16384 characters with its typedefs written"),
         (f"{chained(70)} int f(t9);", None, 1162, "more than 64 levels deep, with typedefs"),
-        ("int f(int) __attribute__((ms_abi))", None, 12, "attribute 'ms_abi' is not known here"),
+        ("int f(int) __attribute__((ms_abi))", None, 12, "attribute 'ms_abi' is not supported"),
         ("int f(int) __attribute__", None, 12, "expected '(…)' after an attribute"),
         ('int f("x")', None, 7, "expected a type, found"),
         ("int f(int) /* open", None, 12, "a comment is never closed"),
@@ -588,7 +590,7 @@ def chained(n: int) -> str:
         ("#if 1\n#else\n#elif 1\n#endif", 3, 1, "'#elif' after '#else'"),
         ("#if 1\n#else\n#else\n#endif", 3, 1, "'#else' after '#else'"),
         ("int f(int x[3 / 0]); struct s { int x[3 / 0]; };", None, 39, "divided by zero"),
-        ("enum e { A = 1 << 40 }; int f(enum e);", None, 14, "shifted by more than its bits"),
+        ("enum e { A = 1 << 40 }; int f(enum e);", None, 14, "shifted by more than its width"),
         ("#if 1\nint f(int);\n", 1, 1, "'#if' is never closed"),
         ("#if 0\n#else\n#endif\n#else\nint f(int);", 4, 1, "'#else' without '#if'"),
         ("int f(int);\n#if F(1)\n#endif", 2, 1, "'F' is used as a function"),
@@ -596,9 +598,14 @@ def chained(n: int) -> str:
         ("#if " + "(" * 5000 + "\n#endif", 1, 1, "'#if " + "(" * 60 + "' cannot be computed"),
         ("int f(" + "a" * 5000 + " x);", None, 7, "unknown type name 'aaaa"),
         ("#ifdef NO\n#error not read\n#endif\n# error no width\n", 4, 1, "#error no width"),
-        ("#include <math.h>", None, 1, "nothing is declared: #include is read over in a text"),
+        (
+            "#include <math.h>",
+            None,
+            1,
+            "nothing is declared: #include is ignored in declarations given as text",
+        ),
         ("/* */\n #  include <a.h>\n#include <b.h>\n", 2, 2, "header='math.h'"),
-        ("extern # 3", None, 8, "'#' at column 8 in 'extern # 3'; a directive begins a line"),
+        ("extern # 3", None, 8, "'#' at column 8 in 'extern # 3'; a directive must begin a line"),
         ("__attribute__((pure)) # 3", None, 23, "unexpected '#'"),
         ('int f(int # 9 "x"\n, foo_t)', 1, 11, "unexpected '#'"),
         ("double f(double) # pragma once", None, 18, "unexpected '#'"),
@@ -633,35 +640,45 @@ def test_errors_name_the_place_and_what_is_wrong(
             "struct a { int x; }; struct a { int y; };",
             None,
             29,
-            "struct 'a' has another body before",
+            "struct 'a' is already declared with a body",
         ),
-        ("enum { A, B, A };", None, 14, "'A' is declared before"),
+        ("enum { A, B, A };", None, 14, "'A' is already declared"),
         (
             "struct s { struct s x; };",
             None,
             8,
-            "no size that is known: it is the one that holds it",
+            "no known size: it contains itself",
         ),
         (
             "int ok(int);\nstruct s { struct t x; };",
             2,
             8,
-            "its member 'x' has no size that is known",
+            "its member 'x' has no known size",
         ),
         ("struct e {};int f(struct e);", None, 19, "at least one field"),
         ("int f(int); int f;", None, 17, "'f' was declared as 'int (int)' before"),
-        ("enum e { A }; enum e { B };", None, 20, "'enum e' has another body before"),
-        ("enum { A }; int A;", None, 17, "'A' is a constant before"),
-        ("struct s { double x : 2; };", None, 24, "a bit-field is an integer"),
+        ("enum e { A }; enum e { B };", None, 20, "'enum e' is already declared with a body"),
+        ("enum { A }; int A;", None, 17, "'A' is already declared as a constant"),
+        ("struct s { double x : 2; };", None, 24, "a bit-field must be an integer"),
         ("struct s { _Bool b : 2; };", None, 23, "the bit-field 'b' has 2 bits"),
         ("struct s { int x : 0; };", None, 21, "the bit-field 'x' has 0 bits"),
         ("struct s { static int x; };", None, 12, "'static' does not apply to a member"),
-        ("struct s { int n; int d[]; int e; };", None, 28, "of unknown length ends a struct"),
+        (
+            "struct s { int n; int d[]; int e; };",
+            None,
+            28,
+            "of unknown length must be the last member of a struct",
+        ),
         ("struct s { _Alignas(3) int x; };", None, 21, "a power of two, at most 2**28 (found 3)"),
         ("struct s { int x; } __attribute__((aligned(-8)));", None, 44, "a power of two"),
-        ("struct s { int a, *a; };", None, 20, "there is a member 'a' before"),
-        ("struct s { int a; union { int b; int a; }; };", None, 19, "there is a member 'a' before"),
-        ("struct s { struct { int : 3; int a; }; int a; };", None, 44, "a member 'a' before"),
+        ("struct s { int a, *a; };", None, 20, "there is already a member 'a'"),
+        (
+            "struct s { int a; union { int b; int a; }; };",
+            None,
+            19,
+            "there is already a member 'a'",
+        ),
+        ("struct s { struct { int : 3; int a; }; int a; };", None, 44, "already a member 'a'"),
     ],
 )
 def test_errors_in_declarations_name_the_place(
@@ -891,14 +908,14 @@ def test_what_makes_a_struct_unusable_is_said_once():
     with pytest.raises(SignatureError) as caught:
         parse_function(text.split("struct s3 ")[0] + "void f(struct s2);")
     assert caught.value.reason == (
-        "struct 's2' cannot be passed by value: its field 'in.in.u.a': "
-        "an array has at least one element (got 0)"
+        "struct 's2' cannot be passed by value: its field 'in.in.u.a': an array must have at least "
+        "one element (got 0)"
     )
     with pytest.raises(SignatureError) as caught:
         from_ffi(_other_ffi(text).typeof("struct s19"))
     assert caught.value.reason == (
-        "struct 's19' cannot be passed by value: its field 'in.in.in.in.….in.u.a': "
-        "an array has at least one element (got 0)"
+        "struct 's19' cannot be passed by value: its field 'in.in.in.in.….in.u.a': an array must "
+        "have at least one element (got 0)"
     )
 
 
