@@ -48,8 +48,7 @@ def _folder(place: str, file: str) -> str:
     found = os.path.join(os.path.dirname(get_include()), place)
     if not os.path.exists(os.path.join(found, file)):
         raise CommandError(
-            f"there is no {file} in {found}: it is made when the package is installed, but not "
-            "for an editable installation"
+            f"there is no {file} in {found}: an installation creates it, except an editable one"
         )
     return found
 
@@ -59,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="nativecall",
         description="One Python callable for every native function.",
         epilog='example: eval "gcc -shared -fPIC $(nativecall --cflags) consumer.c" '
-        "(the options are quoted for a shell, as their folder may have a blank; eval reads that)",
+        "(eval, because the options are quoted for the shell: their path may contain a space)",
     )
     parser.add_argument("--version", action="version", version=f"nativecall {__version__}")
     asked = parser.add_mutually_exclusive_group()
@@ -77,10 +76,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser(
         "demo",
-        help="call functions of the system's math library every way, check and time them",
-        description="Takes functions out of the system's math library, shows their call table, "
-        "calls them from Python, from C and in SciPy's quad, checks every value against Python's "
-        "math module, and times each way beside ctypes, cffi and a Python function.",
+        help="call functions of the system's math library in every way; check and time them",
+        description="Loads functions from the system's math library, shows their call table, calls "
+        "them from Python, from C and in SciPy's quad, checks every value against Python's math "
+        "module, and times each way beside ctypes, cffi and a Python function.",
     )
     inspecting = commands.add_parser(
         "inspect",
@@ -95,20 +94,20 @@ def _parser() -> argparse.ArgumentParser:
         help="a module to import, by its name or its file, and the dotted name of an object in it",
     )
     inspecting.add_argument(
-        "--json", dest="as_json", action="store_true", help="print all that is found as JSON"
+        "--json", dest="as_json", action="store_true", help="print everything found as JSON"
     )
     commands.add_parser(
         "doctor",
         help="show what works on this machine, what falls back, and why",
-        description="Tries calls, callbacks and conversions, and shows what carries them out, "
-        "where generated code is kept, and which compiler and packages there are.",
+        description="Tries calls, callbacks and conversions, and shows how they are implemented, "
+        "where generated code is cached, and which compiler and packages are installed.",
     )
     writing = commands.add_parser(
         "stubs",
-        help="write what type checkers need to know of a library's functions",
-        description="Writes the .pyi of a module, in which the functions of its libraries have "
-        "types: m.cos('x') is then an error to mypy and pyright. What else the module has is taken "
-        "from its source. The file stands beside the module unless --output says otherwise.",
+        help="write type stubs for a library's functions",
+        description="Writes the .pyi of a module, with types for the functions of its libraries: "
+        "mypy and pyright then report m.cos('x') as an error. All other names are taken from the "
+        "module's source. The file is written beside the module unless --output is given.",
     )
     writing.add_argument(
         "place",
@@ -116,10 +115,12 @@ def _parser() -> argparse.ArgumentParser:
         help="a module and the name of a library in it that nativecall.load made",
     )
     writing.add_argument("--output", metavar="FILE", help="where to write; - is standard output")
-    writing.add_argument("--force", action="store_true", help="replace what others wrote, too")
+    writing.add_argument(
+        "--force", action="store_true", help="also replace a file that this command did not write"
+    )
     freezing = commands.add_parser(
         "freeze",
-        help="write what headers declare to a file that a package ships",
+        help="write the declarations of headers to a file that a package ships",
         description="Writes what nativecall.load reads from headers to one file: declarations, "
         "layouts, constants and compiled inline functions, for this processor, system and C "
         "library. nativecall.load(name, frozen=FILE) then needs no header and no compiler.",
@@ -135,20 +136,22 @@ def _parser() -> argparse.ArgumentParser:
         "-D", "--define", metavar="NAME[=VALUE]", action="append", default=[], help="a macro"
     )
     freezing.add_argument(
-        "--only", metavar="NAME", action="append", help="names or patterns: no others are taken"
+        "--only", metavar="NAME", action="append", help="names or patterns; all others are left out"
     )
     freezing.add_argument(
         "--library", metavar="FILE", help="the library, which inline functions may call"
     )
     keeping = commands.add_parser(
         "cache",
-        help="show or clear what is kept on disk",
-        description="Shows the directory where generated code is kept between processes, and how "
-        "much there is. The directory is $NATIVECALL_CACHE_DIR, else the user's cache directory; "
-        "there is none where the variable is set and empty.",
+        help="show or clear the cache on disk",
+        description="Shows the directory where generated code is cached between processes, and how "
+        "much it holds. The directory is $NATIVECALL_CACHE_DIR, or else the user's cache "
+        "directory. If the variable is set but empty, there is none.",
     )
     actions = keeping.add_subparsers(dest="action", metavar="[clear]")
-    actions.add_parser("clear", help="delete what is kept", description="Deletes what is kept.")
+    actions.add_parser(
+        "clear", help="delete the cached files", description="Deletes the cached files."
+    )
     return parser
 
 
@@ -163,7 +166,7 @@ def _carry_out(argv: Sequence[str] | None, said: list[str]) -> int:
     command = options.command
     asked = [name for name in ("cflags", *_FOLDERS) if getattr(options, name)]
     if asked and command is not None:
-        parser.error(f"--{asked[0]} is given alone, not with the command {command!r}")
+        parser.error(f"--{asked[0]} cannot be combined with the command {command!r}")
     if options.cflags:
         import shlex
 

@@ -29,7 +29,7 @@ def run(*, action: str | None) -> int:
         output.text(f"deleted    {_count(kept.clear())}")
         left = kept.usage().files
         if left:
-            why = unwritable(kept) or "their folder allows it to others alone"
+            why = unwritable(kept) or "only other users may delete files in their folder"
             output.text(f"kept       {_count(left)}, which cannot be deleted: {why}", "bad")
         return 1 if left else 0
     usage = kept.usage()

@@ -67,7 +67,7 @@ def run() -> int:
         f"Python {platform.python_version()}, {platform.platform()}, {os.cpu_count()} cores", "dim"
     )
 
-    output.heading(f"1  Functions out of {library.path or library.name}")
+    output.heading(f"1  Functions from {library.path or library.name}")
     output.text('m = nativecall.load("m", "double cos(double x); ...")', "dim")
     output.table(*entry_rows([cos, *others]))
     output.space()
@@ -84,7 +84,7 @@ def run() -> int:
     output.heading("4  SciPy's quad")
     right &= _show_quad(output, library)
 
-    output.heading("Every value is right." if right else "There are wrong values: see above.")
+    output.heading("Every value is right." if right else "Some values are wrong: see above.")
     return 0 if right else 1
 
 
@@ -255,7 +255,7 @@ def _show_costs(output: Output, library: Library) -> None:
     _cost_table(output, "called from Python", from_python, "ns")
     output.space()
     _cost_table(output, "called from C", from_c, "ns")
-    output.text("boxed: what C code must do with a callable that it cannot look into", "dim")
+    output.text("boxed: how C code must call a callable that it cannot inspect", "dim")
 
 
 # -- quad -----------------------------------------------------------------------------------------

@@ -64,7 +64,9 @@ def run() -> int:
         return 1
     slower = [row[1] for row in rows if row[0] == _FALLBACK]
     output.text(
-        f"all works; not as well as it could: {', '.join(slower)}" if slower else "all works"
+        f"everything works, but these could work better: {', '.join(slower)}"
+        if slower
+        else "everything works"
     )
     return 0
 
@@ -90,7 +92,7 @@ def _system() -> Iterator[_Line]:
             yield _GOOD, "settings", f"{name}={chosen}", means
         elif chosen not in ("", "0", "1"):
             found = f"{name}={chosen}"
-            yield _FALLBACK, "settings", found, f"unknown and ignored; {value} is for {means}"
+            yield _FALLBACK, "settings", found, f"unknown and ignored; {value} means {means}"
 
 
 def _tried() -> Iterator[_Line]:
@@ -149,10 +151,10 @@ def _headers() -> Iterator[_Line]:
     if command is None:
         chosen = os.environ.get("CC", "").strip()
         found = f"CC={chosen} is not found" if chosen else "none"
-        yield _FALLBACK, "C compiler", found, "header= needs one, texts of declarations do not"
+        yield _FALLBACK, "C compiler", found, "header= needs one, declarations given as text do not"
         return
     failed = _compiled(command)
-    means = f"header= fails: {failed}; CC names another" if failed else "header=, inline functions"
+    means = f"header= fails: {failed}; set CC to another" if failed else "header=, inline functions"
     yield _FALLBACK if failed else _GOOD, "C compiler", shlex.join(command), means
 
 
@@ -165,8 +167,8 @@ def _compiled(command: list[str]) -> str:
         return str(error)
     said = done.stderr.strip().splitlines()
     if done.returncode:
-        return f"it ends with status {done.returncode}" + (f", {said[0]}" if said else "")
-    return "" if _TRIED in done.stdout else "it makes no code"
+        return f"it exits with status {done.returncode}" + (f", {said[0]}" if said else "")
+    return "" if _TRIED in done.stdout else "it generates no code"
 
 
 def _packages() -> Iterator[_Line]:

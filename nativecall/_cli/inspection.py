@@ -200,7 +200,7 @@ def _show(
             )
             output.text("signature that is asked for: wrap(obj, 'd:d'), for example")
         if not is_own:
-            output.text("nativecall.wrap makes of it:")
+            output.text("nativecall.wrap turns it into:")
         output.table(*entry_rows([made]))
         offset = _ext.call_table_offset(type(made))
         where = f"{offset} bytes into the object at {hex(id(made))}"
@@ -249,9 +249,8 @@ def _show_slots(output: Output, obj: object, offers: bool) -> bool:
         calls = any(slot.key in _CALL_TABLES for slot in slots)
         if calls and not offers and type(kind) is not extensibletype and not _is_read(kind):
             output.text(
-                f"native code passes over its call tables: {kind.__name__} is mutable and of the "
-                f"metaclass {type(kind).__name__}, so it may have another __call__ by now; what is "
-                "made with Py_TPFLAGS_IMMUTABLETYPE, or of the metaclass extensibletype itself, is "
-                "read"
+                f"native code ignores its call tables: {kind.__name__} is mutable and its "
+                f"metaclass is {type(kind).__name__}, so its __call__ may have been replaced; make "
+                "it with Py_TPFLAGS_IMMUTABLETYPE, or with the metaclass extensibletype itself"
             )
     return used

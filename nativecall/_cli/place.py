@@ -69,7 +69,8 @@ def imported(name: str) -> ModuleType:
     origin = getattr(found, "__file__", None) or "elsewhere"
     if path is not None and os.path.realpath(origin) != path:
         raise CommandError(
-            f"{path} cannot be imported: module {name!r} is that of {origin}; rename one of them"
+            f"{path} cannot be imported: module {name!r} already comes from {origin}; "
+            "rename one of them"
         )
     return found
 

@@ -56,7 +56,7 @@ def run(place: str, *, output: str | None = None, force: bool = False) -> int:
     if output is None:
         source = getattr(module, "__file__", None)
         if source is None or not source.endswith(".py"):
-            raise CommandError(f"module {name!r} has no source to write beside; say --output")
+            raise CommandError(f"module {name!r} has no source file to write beside; pass --output")
         output = f"{os.path.splitext(source)[0]}.pyi"
     if output == "-":
         sys.stdout.write(text)

@@ -116,7 +116,7 @@ def test_cflags_are_quoted_for_a_shell(capsys, monkeypatch):
             ["--cflags", "--pkgconfigdir"],
             "argument --pkgconfigdir: not allowed with argument --cflags",
         ),
-        (["--cflags", "demo"], "--cflags is given alone, not with the command 'demo'"),
+        (["--cflags", "demo"], "--cflags cannot be combined with the command 'demo'"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused(capsys, arguments, message):
@@ -135,7 +135,7 @@ def test_a_folder_without_what_is_looked_for_is_refused(capsys, monkeypatch, tmp
     assert main([option]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "it is made when the package is installed" in printed.err
+    assert "an installation creates it, except an editable one" in printed.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX reads the example")
@@ -280,7 +280,7 @@ def test_demo_tells_of_a_wrong_value(monkeypatch, capsys, wrong):
     printed = capsys.readouterr().out
     (line,) = [line for line in printed.splitlines() if "cbrt(27)" in line]
     assert line.count("✗") == 4
-    assert printed.endswith("There are wrong values: see above.\n")
+    assert printed.endswith("Some values are wrong: see above.\n")
 
 
 @pytest.mark.skipif(not SCIPY, reason="SciPy is not installed")
@@ -356,7 +356,7 @@ def test_inspect_a_native_callable(inspect):
 
 NEEDS = r"nativecall\.wrap needs a signature for it: wrap\(obj, 'd:d'\), for example"
 BOX = (
-    *(r"a C function at  0x[0-9a-f]+", "signature  d:d", r"nativecall\.wrap makes of it:"),
+    *(r"a C function at  0x[0-9a-f]+", "signature  d:d", r"nativecall\.wrap turns it into:"),
     r"\S+  d:d  0x0  0x[0-9a-f]+  ahead of time  .*",
 )
 SLOTS = (
@@ -380,7 +380,7 @@ SAID = {
     "shape": SLOTS,
     "Shape": SLOTS,
     "place": [r"an address in  \S*libm\.\S+", NEEDS],
-    "overloads": [r"nativecall\.wrap makes of it:", r"cos  d:d  .*"],
+    "overloads": [r"nativecall\.wrap turns it into:", r"cos  d:d  .*"],
 }
 
 
@@ -618,11 +618,11 @@ def test_doctor_tries_what_it_tells_of(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("NATIVECALL_CACHE_DIR", str(tmp_path / ("long" * 100)))
     lines = doctored(capsys, 0)
     assert lines["settings"] == (
-        "·  settings  NATIVECALL_JIT=maybe  unknown and ignored; 0 is for no generated code"
+        "·  settings  NATIVECALL_JIT=maybe  unknown and ignored; 0 means no generated code"
     )
     assert lines["C compiler"] == (
-        f"·  C compiler  {failing}  header= fails: it ends with status 3, no licence; "
-        "CC names another"
+        f"·  C compiler  {failing}  header= fails: it exits with status 3, no licence; set CC to "
+        "another"
     )
     assert lines["nc_failing_package"] == (
         "·  nc_failing_package  1.0, broken  luck: ValueError: no luck at all"

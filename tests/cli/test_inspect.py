@@ -178,7 +178,7 @@ def test_a_module_by_its_file(tmp_path, monkeypatch, capsys) -> None:
         ("nosuch/module.py", "no file 'nosuch/module.py'"),
         ("folder/", "'folder/' is a folder; name a module"),
         ("./text.txt", "'./text.txt' is not a Python file"),
-        ("json.py", f"is that of {json.__file__}; rename one of them"),
+        ("json.py", f"already comes from {json.__file__}; rename one of them"),
     ],
 )
 def test_files_that_are_no_module(place, message, tmp_path, monkeypatch, capsys) -> None:
