@@ -177,8 +177,9 @@ class Callback(NativeCallable):
                 named = pickled.by_name(self)
                 if named is None:
                     raise TypeError(
-                        f"cannot pickle {self!r}: its function {qualname!r} is not what the module "
-                        f"{module!r} has by that name; define it there, or pickle with cloudpickle"
+                        f"cannot pickle {self!r}: its function {qualname!r} is not the one that "
+                        f"module {module!r} has under that name; define it there, or pickle with "
+                        "cloudpickle"
                     )
                 return named
         cif, _, flags = self._chosen(None)
@@ -245,20 +246,22 @@ def _annotated(function: Callable[..., object]) -> str:
             text = re.sub(r"[\w.]+\.(\w+)", r"\1", annotation.strip("'\""))
             return "void" if text == "None" else text
         raise TypeError(
-            f"{what} of {function!r} must have a type in C for an annotation, or one of the "
-            f"types of a library (got {annotation!r})"
+            f"{what} of {function!r} must be annotated with a C type or one of a library's types "
+            f"(got {annotation!r})"
         )
 
     known = signature(function)
     args = []
     for name, parameter in known.parameters.items():
         if parameter.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
-            raise TypeError(f"parameter {name!r} of {function!r} cannot be one of a C function")
+            raise TypeError(
+                f"parameter {name!r} of {function!r} cannot be a parameter of a C function"
+            )
         if parameter.annotation is Parameter.empty:
             raise TypeError(f"parameter {name!r} of {function!r} has no annotation")
         args.append(spelled(parameter.annotation, f"parameter {name!r}"))
     if known.return_annotation is Parameter.empty:
-        raise TypeError(f"{function!r} has no annotation of its result")
+        raise TypeError(f"{function!r} has no annotation for its result")
     return f"{spelled(known.return_annotation, 'the result')} ({', '.join(args) or 'void'})"
 
 

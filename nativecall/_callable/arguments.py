@@ -134,7 +134,7 @@ def pointer_argument(
     if isinstance(ctype, Handle) and ctype.opaque:
         hint = ""
         if ctype.name.startswith("struct __pyx_obj_"):  # the struct of a Cython class
-            hint = "; a signature that has 'O' for it takes objects, of whatever class"
+            hint = "; 'O' in the signature accepts an object of any class"
         raise TypeError(
             f"{who} must be a {(not hint and shown) or f'{ctype.name} *'!r}: a cffi or ctypes "
             f"pointer, or None (got {type(value).__name__}){hint}"
@@ -182,10 +182,10 @@ def _advice(
             isinstance(ctype.pointee, Scalar) and ctype.pointee.size == 1
         ):
             is_wide = ctype.name in ("wchar_t", "char16_t", "char32_t")
-            return f"; new('{ctype.name}[]', value) of the library makes one" if is_wide else ""
+            return f"; new('{ctype.name}[]', value) of the library allocates one" if is_wide else ""
         if ctype.kind == "voidptr" and not readonly:
-            return "; a str has no bytes of its own, pass bytearray(s.encode())"
-        hint = "; a str has no bytes of its own, pass s.encode()"
+            return "; a str is not a buffer, pass bytearray(s.encode())"
+        hint = "; a str is not a buffer, pass s.encode()"
         if ctype.text in ("&b", "&B") and index >= 0 and spelled == ctype.text:
             hint += ", or give the function an encoding if C declares this as const char *"
         elif said and index >= 0:
@@ -194,10 +194,10 @@ def _advice(
     if not isinstance(ctype, Pointer):
         if ctype != VOIDPTR or isinstance(value, (int, float)):
             return ""
-        return "; as user data pass nativecall.handle(value), or let a closure have the object"
+        return "; to pass it as user data, use nativecall.handle(value) or a closure"
     if ctype.name:
         is_value = isinstance(ctype.pointee, Struct) and isinstance(value, (tuple, dict))
-        return f"; new('{ctype.name} *', value) of the library makes one" if is_value else ""
+        return f"; new('{ctype.name} *', value) of the library allocates one" if is_value else ""
     item = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
     if item.kind not in ("bool", "int", "float"):
         return ""
@@ -206,9 +206,9 @@ def _advice(
         while isinstance(first, (tuple, list)) and first:
             first = first[0]
         is_buffer = isinstance(first, (int, float))
-        return f"; numpy.array(values, {item.text!r}) makes a buffer of them" if is_buffer else ""
+        return f"; numpy.array(values, {item.text!r}) makes a buffer from them" if is_buffer else ""
     if isinstance(value, (int, float)) and index >= 0 and not readonly:
-        return "; where C writes a result there, 'out' makes it one"
+        return "; if C writes a result there, use 'out'"
     return ""
 
 
@@ -356,7 +356,7 @@ def _any_function(value: object, who: str) -> tuple[object, ...]:
         raise TypeError(f"{who} must be one C function ({value!r} offers {offers}); index it")
     raise TypeError(
         f"{who} must be a pointer or a C function (got {type(value).__name__}); "
-        "nativecall.callback(signature, function) makes one of a Python function"
+        "nativecall.callback(signature, function) makes one from a Python function"
     )
 
 

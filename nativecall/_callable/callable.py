@@ -259,8 +259,8 @@ class NativeCallable(_ext.CallableBase):
             position = texts.index(found.signature.text)
             if not replace:
                 raise ValueError(
-                    f"{self.__name__!r} has an entry {found.signature.text!r} already; "
-                    "pass replace=True to put another function in its place"
+                    f"{self.__name__!r} has an entry {found.signature.text!r} already; pass "
+                    "replace=True to replace its function"
                 )
             one = self._only if self._overloads is None else self._overloads[position]
             flags = rows[position][2]
@@ -291,7 +291,7 @@ class NativeCallable(_ext.CallableBase):
             text = self.signatures[0]
             raise TypeError(
                 f"f[{text!r}] is an entry of {self.__name__!r} and cannot be changed by itself; "
-                f"change f, or wrap({{{text!r}: f[{text!r}]}}), a callable of its own"
+                f"change f, or a separate callable made by wrap({{{text!r}: f[{text!r}]}})"
             )
 
     def _add_missing(self, found: NewEntry) -> None:

@@ -32,7 +32,8 @@ def _check(signature: Signature, flags: int, policies: Policies) -> None:
         raise SignatureError(f"{name}= is not supported on this processor")
     if flags & _lib.FLAG_NEEDS_GIL or "O" in signature.text:
         raise SignatureError(
-            f"{signature.text!r} needs the GIL, which calls on this processor drop", hint="drop it"
+            f"{signature.text!r} needs the GIL, which calls on this processor release",
+            hint="drop it",
         )
     for ctype in (*signature.args, signature.result):
         is_number = isinstance(ctype, Scalar) and ctype.native and ctype.kind != "complex"

@@ -159,8 +159,7 @@ def refuse_duplicates(found: list[NewEntry]) -> None:
         text, written = one.signature.text, one.signature.written
         if text in seen:
             raise ValueError(
-                f"'target' has {seen[text]!r} and {written!r}, which are one signature here: "
-                f"{text!r}"
+                f"'target' has {seen[text]!r} and {written!r}, the same signature here: {text!r}"
             )
         seen[text] = written
 
@@ -174,8 +173,8 @@ def refuse_names(target: Mapping[Foreign, object]) -> None:
             return
     if rows:  # `len` of a mapping may be wrong
         raise TypeError(
-            "'target' must map signatures to targets (got a mapping from names to capsules, as "
-            "'__pyx_capi__' is); nativecall.wrap(module, 'name') takes one function"
+            "'target' must map signatures to targets (got a mapping from names to capsules, such "
+            "as '__pyx_capi__'); nativecall.wrap(module, 'name') takes one function"
         )
 
 
@@ -312,7 +311,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
                 wanted = found.signature
         if found is None and wanted is None and foreign.signatures(target) is not None:
             raise TypeError(
-                f"'signature' must be given: a {type(target).__name__} has a function for each"
+                f"'signature' must be given: a {type(target).__name__} has a function for each "
+                "signature signature"
             )
         if found is None:
             reason = foreign.reason(target)
@@ -339,8 +339,8 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
             raise TypeError(f"'signature' must be given: {found.reason}")
         if known is None and foreign.user_data(target):
             raise TypeError(
-                f"user data is bound if {_a(target)} names the function's type, and this one "
-                "does not; wrap its 'function' to pass the data in each call"
+                f"user data can be bound only if {_a(target)} names the function's type, and this "
+                "one does not; wrap its 'function' and pass the data in each call"
             )
         if wanted is not None:
             refuse_known_otherwise(wanted, found)
@@ -357,10 +357,10 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
     ):
         one, other = both(wanted, known)
         which = "'signature' (or 'types')" if wanted.in_c else "'signature'"
-        but = f"is {other!r}" if other != one else "has other members in types of these names"
+        but = f"is {other!r}" if other != one else "has types of these names with other members"
         raise SignatureError(
             f"'signature' is {one!r}, but the target {but}",
-            hint=f"leave {which} out to take the target's own",
+            hint=f"omit {which} to use the target's own",
         )
     elif known is None and options.policies.get("fortran"):
         wanted = with_lengths(wanted)

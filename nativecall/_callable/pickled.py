@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     Recipe = tuple[object, ...]
 
 _WAY_OUT = (
-    "functions that nativecall.load found can be pickled, and attributes of modules that the other "
-    "process imports"
+    "only functions found by nativecall.load and attributes of modules that the other process can "
+    "import can be pickled"
 )
 
 
@@ -171,7 +171,7 @@ def imported(module: str, qualname: str) -> object:
     found = _found_there(module, qualname)
     if foreign.native(found) is None:
         raise TypeError(
-            f"{module}.{qualname} was pickled as a native callable, and is a "
+            f"{module}.{qualname} was pickled as a native callable, but is a "
             f"{type(found).__name__} here"
         )
     return found
@@ -184,7 +184,7 @@ def _found_there(module: str, qualname: str) -> object:
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise type(error)(
-            f"a native callable was pickled by the name {module}.{qualname}, which is not here: "
+            f"a native callable was pickled as {module}.{qualname}, which does not exist here: "
             f"{error}"
         ) from error
     return found

@@ -49,7 +49,7 @@ class Specializer:
 
     def __init__(self, hook: Hook) -> None:
         if not callable(hook):
-            wanted = "a function of a callable and a signature, or None"
+            wanted = "a function that takes a callable and a signature, or None"
             raise wrong_type("'specialize'", wanted, hook)
         self.hook = hook
         self.missing: Fifo[str, None] = Fifo()
@@ -145,8 +145,8 @@ def ask(whole: Native, text: str, meant: Signature | None = None) -> None:
 
     def again() -> None:
         raise RuntimeError(
-            f"the specialize hook of {whole.__name__!r} asks for {text!r}, which it is being asked "
-            "for"
+            f"the specialize hook of {whole.__name__!r} asks for {text!r} while it is being asked "
+            "for that signature"
         )
 
     # The key does not contain the hook. So if a hook sets another hook and looks up the same
@@ -277,7 +277,7 @@ class OnDemand(Specializer):
             return foreign.by_position(self.target, values[:first], named)
         except TypeError as error:
             reason = str(error)
-        raise TypeError(f"{whole.__name__!r} cannot be called so: {reason}")
+        raise TypeError(f"{whole.__name__!r} cannot be called with these arguments: {reason}")
 
     def for_call(self, whole: Native, values: tuple[object, ...]) -> object:
         signature = foreign.called(self.target, values)

@@ -109,9 +109,8 @@ class _Helper(namedtuple("_Helper", ["plan", "inner", "errors"])):
         if isinstance(ctype, FunctionPointer):
             if foreign.is_python_function(value):
                 raise TypeError(
-                    f"argument {index + 1} of '{name}' must be a function that stays "
-                    f"(got {type(value).__name__}); "
-                    f"pass a nativecall.callback of {ctype.text[2:-1]!r}"
+                    f"argument {index + 1} of '{name}' must be a function that stays alive (got "
+                    f"{type(value).__name__}); pass a nativecall.callback of {ctype.text[2:-1]!r}"
                 )
             # Keep the owner itself. The garbage collector must see this reference, because the
             # function may refer to the thunk.
@@ -294,7 +293,7 @@ def bind(function: Native, /, *values: object, **named: object) -> object:
         )
     if len(values) > count:
         takes = f"{count} argument" + ("" if count == 1 else "s")
-        raise TypeError(f"'{name}' takes {takes}, {len(values)} values cannot be bound to them")
+        raise TypeError(f"'{name}' takes {takes}, {len(values)} values cannot be bound")
     if cif.policies.out:
         function = without(function, "out", function)
     names = signature.names[:count]

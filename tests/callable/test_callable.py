@@ -140,9 +140,8 @@ OPTIONS = [
     (
         {"errors": "raise"},
         ValueError,
-        "'errors' must be one of 'none', 'python', 'nonzero', 'zero', 'null', 'errno', "
-        "'argument' (got 'raise'); 'check' takes a Python function, which may look for any other "
-        "sign of failure",
+        "'errors' must be one of 'none', 'python', 'nonzero', 'zero', 'null', 'errno', 'argument' "
+        "(got 'raise'); 'check' accepts a Python function that tests for any other failure",
     ),
     ({"errno": 1}, TypeError, "'errno' must be True or False (got int)"),
     (
@@ -218,7 +217,7 @@ def test_mapping_errors(fails):
     message = "'signature' must be None when 'target' maps signatures to targets"
     with fails(TypeError, message):
         nc.wrap({"d:d": COS}, "d:d")
-    message = "'target' has 'long long (long long)' and 'q:q', which are one signature here: 'q:q'"
+    message = "'target' has 'long long (long long)' and 'q:q', the same signature here: 'q:q'"
     with fails(ValueError, message):
         nc.wrap({"long long (long long)": LLABS, "q:q": LLABS})
     with fails(TypeError, f"{TARGETS} (got dict)"):
@@ -317,9 +316,7 @@ def test_add_appends():
 
 def test_add_refuses_a_duplicate(fails):
     f = nc.wrap(COS, "d:d", name="g")
-    message = (
-        "'g' has an entry 'd:d' already; pass replace=True to put another function in its place"
-    )
+    message = "'g' has an entry 'd:d' already; pass replace=True to replace its function"
     with fails(ValueError, message):
         f.add("double (double)", SIN)
     assert f(0.0) == 1.0
@@ -483,8 +480,8 @@ def test_an_entry_is_not_changed_by_itself(fails):
     for f in (several, single):
         before = f.signatures
         message = (
-            "f['d:d'] is an entry of 'cos' and cannot be changed by itself; "
-            "change f, or wrap({'d:d': f['d:d']}), a callable of its own"
+            "f['d:d'] is an entry of 'cos' and cannot be changed by itself; change f, or a "
+            "separate callable made by wrap({'d:d': f['d:d']})"
         )
         with fails(TypeError, message):
             f["d:d"].add("d:d", m.address("sin"), replace=True)

@@ -466,7 +466,7 @@ def test_bound_arguments(c, fails):
     assert c.root.bind(4.0)() == 2.0
     with fails(nc.NativeFailure, "'root' failed: it set its last argument to 33"):
         c.root.bind(x=-4.0)()
-    with fails(TypeError, "'root' takes 1 argument, 2 values cannot be bound to them"):
+    with fails(TypeError, "'root' takes 1 argument, 2 values cannot be bound"):
         c.root.bind(1.0, None)
     with fails(TypeError, "'root' has no argument 'error'; its arguments are 'x'"):
         c.root.bind(error=None)

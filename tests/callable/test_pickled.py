@@ -111,7 +111,9 @@ def test_callbacks_that_are_bound_or_passed(kernels, lib):
 
 def test_callbacks_that_cannot_be(kernels):
     f = nc.callback("d:d", lambda x: x)
-    with pytest.raises(TypeError, match=r"its function '.*<lambda>' is not what the module .* has"):
+    with pytest.raises(
+        TypeError, match=r"its function '.*<lambda>' is not the one that module .* has"
+    ):
         pickle.dumps(f)
     f.close()
     with pytest.raises(TypeError, match="it is closed"):
@@ -136,10 +138,10 @@ def test_attributes_that_are_not_there(kernels):
     kernels.gone = nc.wrap(kernels.address.address(), "d:d")
     pickled = pickle.dumps(kernels.gone)
     kernels.gone = 3
-    with pytest.raises(TypeError, match=r"nc_kernels.gone was pickled as a native callable, and"):
+    with pytest.raises(TypeError, match=r"nc_kernels.gone was pickled as a native callable, but"):
         pickle.loads(pickled)
     del kernels.gone
-    with pytest.raises(AttributeError, match=r"by the name nc_kernels.gone, which is not here"):
+    with pytest.raises(AttributeError, match=r"as nc_kernels.gone, which does not exist here"):
         pickle.loads(pickled)
 
 
@@ -180,9 +182,9 @@ def test_copies_are_the_callable_itself(libm, kernels):
 def test_an_address_alone_is_refused_with_the_way_out(libm, fails):
     with fails(
         TypeError,
-        "cannot pickle <native callable f 'd:d'>: it is known by its address only; functions that "
-        "nativecall.load found can be pickled, and attributes of modules that the other process "
-        "imports",
+        "cannot pickle <native callable f 'd:d'>: it is known by its address only; only functions "
+        "found by nativecall.load and attributes of modules that the other process can import can "
+        "be pickled",
     ):
         pickle.dumps(nc.wrap(libm.cos.address(), "d:d", name="f"))
 

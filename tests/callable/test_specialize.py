@@ -99,7 +99,7 @@ def test_who_asks(hook, asker):
     ASKERS[asker](f, "f:f")
     assert hook.asked == ["f:f"]
     for _ in range(2):
-        with pytest.raises(nc.NoEntryError, match="and its specialize hook makes none"):
+        with pytest.raises(nc.NoEntryError, match="and its specialize hook created none"):
             ASKERS[asker](f, "i:i")
     assert hook.asked == ["f:f", "i:i"]
 
@@ -318,8 +318,8 @@ def test_what_is_no_hook(hook):
     for wrong in (3, "d:d", {"d:d": symbol("d:d")}):
         with pytest.raises(
             TypeError,
-            match=rf"^'specialize' must be a function of a callable and a signature, or None "
-            rf"\(got {type(wrong).__name__}\)$",
+            match=r"^'specialize' must be a function that takes a callable and a signature, or "
+            rf"None \(got {type(wrong).__name__}\)$",
         ):
             f.specialize = wrong
     assert f.specialize is hook
@@ -483,7 +483,7 @@ def test_a_hook_that_lies(lie):
 
 # -- hooks that ask, add, and change the hook ------------------------------------------------------
 
-CIRCLE = r"^the specialize hook of 'f' asks for 'f:f', which it is being asked for$"
+CIRCLE = r"^the specialize hook of 'f' asks for 'f:f' while it is being asked for that signature$"
 
 
 @pytest.mark.parametrize("asker", ASKERS)

@@ -443,7 +443,7 @@ def test_leading_named_and_open_arguments(c):
 @pytest.mark.parametrize(
     ("values", "named", "error", "message"),
     [
-        ((1, 2, 3, 4), {}, TypeError, "'sum3' takes 3 arguments, 4 values cannot be bound to them"),
+        ((1, 2, 3, 4), {}, TypeError, "'sum3' takes 3 arguments, 4 values cannot be bound"),
         ((1,), {"a": 2}, TypeError, "argument 'a' of 'sum3' is bound twice"),
         ((), {"z": 2}, TypeError, "'sum3' has no argument 'z'; its arguments are 'a', 'b', 'c'"),
         (("1",), {}, TypeError, r"argument 1 of 'sum3' must be a real number \(got str\)"),
@@ -490,7 +490,7 @@ def test_a_promise_not_to_write_is_kept(c):
 def test_functions_are_bound(c):
     assert c.apply.bind(c.twice.convert("d:d"))(4) == 8
     with pytest.raises(
-        TypeError, match=r"must be a function that stays \(got function\); pass a nativecall"
+        TypeError, match=r"must be a function that stays alive \(got function\); pass a nativecall"
     ):
         c.apply.bind(lambda x: x)
 
