@@ -122,7 +122,7 @@ def loops(ufunc: numpy.ufunc) -> list[Loop]:
     found = structure.fields(ufunc)
     count, nargs = ufunc.ntypes, ufunc.nargs
     if count and not (found.types and found.functions):
-        raise structure.Unknown(f"the ufunc {ufunc.__name__!r} has types and no loops")
+        raise structure.Unknown(f"the ufunc {ufunc.__name__!r} has types but no loops")
     numbers = ctypes.string_at(found.types or 0, count * nargs) if count else b""
     made = []
     for index, types in enumerate(ufunc.types):
@@ -131,8 +131,8 @@ def loops(ufunc: numpy.ufunc) -> list[Loop]:
         own = [numpy.dtype(letter).num for letter in letters]
         if [*row] != own:
             raise structure.Unknown(
-                f"the ufunc {ufunc.__name__!r} does not lie in memory as NumPy's headers say: its "
-                f"loop {index} is {types}, and {[*row]} is there"
+                f"the ufunc {ufunc.__name__!r} does not match the memory layout in NumPy's "
+                f"headers: its loop {index} is {types}, but {[*row]} was found"
             )
         address = found.functions[index]
         if not address or any([letter in _NONE for letter in letters]):
@@ -174,13 +174,13 @@ def _why_none(ufunc: numpy.ufunc) -> str:
         )
     if any(["O" in types for types in ufunc.types]):
         return (
-            "it only has loops over Python objects, as those of numpy.frompyfunc; "
+            "it only has loops over Python objects, like those of numpy.frompyfunc; "
             "nativecall.callback makes C functions from Python functions"
         )
     if any([{*types} & {*_DATES} for types in ufunc.types]):
         return (
-            "it only has loops over dates and times; nativecall.ufunc_loop() has them, as "
-            "functions of counts of 64 bits"
+            "it only has loops over dates and times; nativecall.ufunc_loop() returns them, as "
+            "functions of 64-bit counts"
         )
     return "it has none for numbers"
 
@@ -201,7 +201,7 @@ def scalars(ufunc: numpy.ufunc) -> dict[Signature, Loop]:
             if not {*one.types} & {*_DATES}:
                 found.setdefault(one.signature, one)
     if not found:
-        why = f"it is generalised, {ufunc.signature}; nativecall.ufunc_loop() has its loops"
+        why = f"it is generalised, {ufunc.signature}; nativecall.ufunc_loop() returns its loops"
         raise SignatureError(
             f"{ufunc.__name__!r} has no loop that is a C function of numbers: "
             f"{_why_none(ufunc) if ufunc.signature is None else why}"
@@ -255,8 +255,8 @@ def scalar_entry(loop: Loop) -> NativeCallable:
     """
     if loop.ufunc.signature is not None:
         raise SignatureError(
-            f"{loop.ufunc.__name__!r} is generalised, {loop.ufunc.signature}: its loops are no "
-            "functions of numbers; nativecall.ufunc_loop() has them as they are"
+            f"{loop.ufunc.__name__!r} is generalised, {loop.ufunc.signature}: its loops are not "
+            "functions of numbers; nativecall.ufunc_loop() returns them unchanged"
         )
     return _thunk(loop, loop.signature, loop.operands)
 

@@ -126,7 +126,7 @@ def _loop(entry: NativeCallable, wanted: Core | None) -> _Loop:
     numbers = tuple([_number(entry, one) for one in plan.operands])
     if len(numbers) > _MOST:
         raise SignatureError(
-            f"{entry.__name__!r} has {len(numbers)} operands, and ufuncs have {_MOST} at most"
+            f"{entry.__name__!r} has {len(numbers)} operands, but a ufunc has at most {_MOST}"
         )
     return _Loop(entry, plan, numbers)
 
@@ -160,7 +160,7 @@ def _require_alike(f: NativeCallable, loops: list[_Loop]) -> None:
                 f"{f.__name__!r} cannot be one ufunc: {first.signature.text!r} has "
                 f"{len(first.inputs)} inputs and {len(first.outputs)} outputs, "
                 f"{plan.signature.text!r} {len(plan.inputs)} and {len(plan.outputs)}",
-                hint=f"f[{first.signature.text!r}].to_ufunc() is one of a single entry",
+                hint=f"f[{first.signature.text!r}].to_ufunc() makes one of that entry alone",
             )
 
 

@@ -73,11 +73,14 @@ def core(text: object) -> Core:
     TypeError, ValueError
     """
     if not isinstance(text, str):
-        raise wrong_type("'signature'", "a generalised ufunc's, as '(n),(n)->()', or None", text)
+        raise wrong_type(
+            "'signature'", "a generalised ufunc's, such as '(n),(n)->()', or None", text
+        )
     match = _SIGNATURE.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"'signature' must be a generalised ufunc's signature, as '(n),(n)->()' (got {text!r})"
+            "'signature' must be a generalised ufunc's signature, such as '(n),(n)->()' (got "
+            f"{text!r})"
         )
     names: list[str] = []
 
@@ -85,8 +88,8 @@ def core(text: object) -> Core:
         found = re.findall(r"\w+\??", group)
         if any([one.endswith("?") for one in found]):
             raise ValueError(
-                f"'signature' has a dimension that may be missing, in {text!r}; the C function "
-                "gets all"
+                f"'signature' has an optional dimension, in {text!r}; the C function needs all "
+                "dimensions"
             )
         names.extend([one for one in dict.fromkeys(found) if one not in names])
         return tuple([names.index(one) for one in found])
@@ -178,8 +181,9 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
         if out is not None:
             if pointee is None or not _is_number(pointee) or out.is_array:
                 raise one.refusal(
-                    f"{_shown(one.signature, index)} is an out-parameter of more than a number",
-                    "to_ufunc(signature=...) takes arrays",
+                    f"{_shown(one.signature, index)} is an out-parameter that is not a single "
+                    "number",
+                    "for arrays use to_ufunc(signature=...)",
                 )
             if out.given:
                 one.inputs.append(pointee)
@@ -195,8 +199,8 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
         else:
             raise one.refusal(
                 f"{_shown(one.signature, index, True)} is not a number",
-                "out= of wrap() and load() makes results of pointers, "
-                "to_ufunc(signature=...) takes arrays",
+                "out= of wrap() and load() turns pointers into results, for arrays use "
+                "to_ufunc(signature=...)",
             )
     for ctype, offset in one.result():
         one.results.append((len(one.inputs) + len(one.outputs), offset))
@@ -212,7 +216,9 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
 
 def _require(one: _Reader) -> None:
     if not one.outputs:
-        raise one.refusal("it has no output", "out= of wrap() and load() makes results of pointers")
+        raise one.refusal(
+            "it has no output", "out= of wrap() and load() turns pointers into results"
+        )
     if not one.inputs:
         raise one.refusal("it has no input")
 
@@ -242,20 +248,20 @@ def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> Loop
     results = one.result()
     if len(results) > len(wanted.outputs):
         raise one.refusal(
-            f"it returns {len(results)} numbers, and {wanted.text!r} has "
-            f"{len(wanted.outputs)} outputs"
+            f"it returns {len(results)} numbers, but {wanted.text!r} has {len(wanted.outputs)} "
+            "outputs"
         )
     # The function's own result comes first, as in calls.
     if any(wanted.outputs[: len(results)]):
-        raise one.refusal(f"its result is a number, and the output of {wanted.text!r} is none")
+        raise one.refusal(f"its result is a number, but the output of {wanted.text!r} is not")
     written = _written(one, args, len(wanted.outputs) - len(results), wanted)
     lengths = _lengths(one, args, written, wanted)
     given = [index for index in range(len(args)) if index not in written and index not in lengths]
     changed = _changed(one, written, len(wanted.inputs) - len(given), wanted)
     if len(given) + len(changed) != len(wanted.inputs):
         raise one.refusal(
-            f"{wanted.text!r} has {len(wanted.inputs)} inputs, and it takes {len(given)} beside "
-            f"{len(written)} outputs and {len(lengths)} lengths"
+            f"{wanted.text!r} has {len(wanted.inputs)} inputs, but it takes {len(given)}, not "
+            f"counting {len(written)} outputs and {len(lengths)} lengths"
         )
     given = sorted([*given, *changed])
     rows = [*wanted.inputs, *wanted.outputs]
@@ -310,9 +316,9 @@ def _require_told(
         if untold:
             raise one.refusal(
                 f"{_shown(one.signature, index)} has the dimension {wanted.names[untold[0]]!r} in "
-                f"{wanted.text!r}, and no argument tells its length",
-                "a length that the function knows is a number there, as in '(3),(3)->(3)'; one "
-                "that two arrays have in common is one name, as in '(n),(n)->()'",
+                f"{wanted.text!r}, but no argument gives its length",
+                "write a length that the function fixes as a number, as in '(3),(3)->(3)', and one "
+                "that two arrays share as one name, as in '(n),(n)->()'",
             )
 
 
@@ -328,8 +334,8 @@ def _changed(one: _Reader, written: list[int], count: int, wanted: Core) -> list
     rest = [index for index in written if index not in said]
     if len(said) > count or count - len(said) not in (0, len(rest)):
         raise one.refusal(
-            f"{wanted.text!r} has {count} inputs more than it takes, and which of its "
-            f"{len(written)} outputs it changes in place is not known",
+            f"{wanted.text!r} has {count} more inputs than it takes, and it is unknown which of "
+            f"its {len(written)} outputs it changes in place",
             "name them when it is made: out={'x': 'inout'}",
         )
     return [*said, *(rest if count > len(said) else ())]
@@ -345,7 +351,7 @@ def _written(one: _Reader, args: list[CType], count: int, wanted: Core) -> list[
     ]
     if len(said) > count or len(can) < count:
         raise one.refusal(
-            f"{wanted.text!r} has {count} outputs beside its result, and it writes to "
+            f"{wanted.text!r} has {count} outputs besides its result, but it writes to "
             f"{len(said) if len(said) > count else len(can)}"
         )
     rest = [index for index in can if index not in said]
@@ -371,9 +377,9 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
         return {}
     if missing != len(integers) or missing != len(dimensions):
         raise one.refusal(
-            f"which of its {len(integers)} integers are the lengths of {wanted.text!r} is not "
-            "known",
-            "name its arguments like the dimensions: 'double dot(int n, double *x, double *y)'",
+            f"it is unknown which of its {len(integers)} integers are the lengths of "
+            f"{wanted.text!r}",
+            "name its arguments after the dimensions: 'double dot(int n, double *x, double *y)'",
         )
     return dict(zip(integers, dimensions, strict=True))
 
@@ -391,12 +397,12 @@ def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], want
     if all([name.isdecimal() for name in row]):
         said = prod(map(int, row))
         if said < least or said % items:
-            raise one.refusal(f"{what} has {least} {has}, where {wanted.text!r} has {said}")
+            raise one.refusal(f"{what} has {least} {has}, but {wanted.text!r} has {said}")
         return
     if least > items:
         raise one.refusal(
-            f"{what} has {least} items, where {wanted.text!r} has any number of them",
-            "each dimension is a number, or the declaration has none: 'double *x'",
+            f"{what} has {least} items, but {wanted.text!r} allows any number",
+            "make each dimension a number, or declare none: 'double *x'",
         )
     together = 1
     for name in reversed(row):
@@ -405,8 +411,8 @@ def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], want
         together *= int(name)
     if items > 1 and together != items:
         raise one.refusal(
-            f"{what} has rows of {items} items, and {wanted.text!r} does not say so",
-            f"its last dimensions are numbers, as in '(n,{','.join(map(str, shape))})'",
+            f"{what} has rows of {items} items, but {wanted.text!r} does not say so",
+            f"make its last dimensions numbers, as in '(n,{','.join(map(str, shape))})'",
         )
 
 
@@ -420,11 +426,11 @@ def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CTyp
         _require_room(one, index, ctype, [wanted.names[place] for place in row], wanted)
     if _is_number(ctype) and row:
         raise one.refusal(
-            f"{_shown(one.signature, index)} is a number, where NumPy's signature has dimensions"
+            f"{_shown(one.signature, index)} is a number, but NumPy's signature has dimensions"
         )
     if isinstance(ctype, View) and ctype.ndim != len(row):
         raise one.refusal(
-            f"{_shown(one.signature, index)} has {ctype.ndim} dimensions, where NumPy's signature "
+            f"{_shown(one.signature, index)} has {ctype.ndim} dimensions, but NumPy's signature "
             f"has {len(row)}"
         )
     return found

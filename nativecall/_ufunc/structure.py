@@ -85,8 +85,8 @@ def fields(ufunc: numpy.ufunc) -> Foreign:
     agrees = own == there and (found.name or b"").decode("utf-8", "replace") == ufunc.__name__
     if not agrees:
         raise Unknown(
-            f"the ufunc {ufunc.__name__!r} does not lie in memory as NumPy's headers say: "
-            f"(nin, nout, nargs, ntypes) is {own}, and {there} is there"
+            f"the ufunc {ufunc.__name__!r} does not match the memory layout in NumPy's headers: "
+            f"(nin, nout, nargs, ntypes) is {own}, but {there} was found"
         )
     return found
 
@@ -165,6 +165,9 @@ def new(
         [ctypes.cast(one, ctypes.c_void_p).value for one in (found.functions, found.data)]
     )
     if there != where or found.obj is not None:
-        raise Unknown(f"a ufunc of NumPy {numpy.__version__} has no place for what it needs")
+        raise Unknown(
+            f"cannot create a ufunc: NumPy {numpy.__version__} stores loops in an unexpected "
+            "memory layout"
+        )
     found.obj = id(keep)
     return made

@@ -170,7 +170,7 @@ def test_loops_over_dates_are_asked_for(fails):
     with fails(
         nc.SignatureError,
         "'isnat' has no loop that is a C function of numbers: it only has loops over dates and "
-        "times; nativecall.ufunc_loop() has them, as functions of counts of 64 bits",
+        "times; nativecall.ufunc_loop() returns them, as functions of 64-bit counts",
     ):
         nc.wrap(np.isnat)
 
@@ -325,7 +325,7 @@ def test_a_struct_that_is_not_as_it_should_be_is_not_read(monkeypatch):
     fields = structure._Fields._fields_
     kind = type("Moved", (ctypes.Structure,), {"_fields_": [fields[1], fields[0], *fields[2:]]})
     monkeypatch.setattr(structure, "_Fields", kind)
-    with pytest.raises(TypeError, match="does not lie in memory as NumPy's headers say"):
+    with pytest.raises(TypeError, match="does not match the memory layout in NumPy's headers"):
         nc.wrap(np.add)
 
 

@@ -382,21 +382,21 @@ def test_rows_have_fixed_dimensions(kernels):
     summed = total.to_ufunc(signature="(n,3)->()")
     assert summed(np.ones((4, 5, 3))).tolist() == [15] * 4
     for f, signature, message in (
-        (rotated, "(3),(3)->(3)", "argument 1, 'r', 'const double [3][3]', has 9 items, where"),
-        (rotated, "(2,3),(3)->(3)", "argument 1, 'r', 'const double [3][3]', has 9 items, where"),
-        (rotated, "(3,3),(2)->(3)", "argument 2, 'p', 'const double [3]', has 3 items, where"),
-        (rotated, "(3,3),(3)->(2)", "argument 3, 'q', 'double [3]', has 3 items, where"),
-        (rotated, "(3,3),()->(3)", "argument 2, 'p', 'const double [3]', has 3 items, where"),
+        (rotated, "(3),(3)->(3)", "argument 1, 'r', 'const double [3][3]', has 9 items, but"),
+        (rotated, "(2,3),(3)->(3)", "argument 1, 'r', 'const double [3][3]', has 9 items, but"),
+        (rotated, "(3,3),(2)->(3)", "argument 2, 'p', 'const double [3]', has 3 items, but"),
+        (rotated, "(3,3),(3)->(2)", "argument 3, 'q', 'double [3]', has 3 items, but"),
+        (rotated, "(3,3),()->(3)", "argument 2, 'p', 'const double [3]', has 3 items, but"),
         (
             rotated,
             "(n,3),(3)->(3)",
-            "argument 1, 'r', 'const double [3][3]', has 9 items, where '(n,3),(3)->(3)' ",
+            "argument 1, 'r', 'const double [3][3]', has 9 items, but '(n,3),(3)->(3)' ",
         ),
-        (rotated, "(3,3),(n)->(3)", "has 3 items, where '(3,3),(n)->(3)' has any number of them; "),
-        (rotated, "(3,3),(²)->(3)", "any number of them"),
-        (total, "(n)->()", "has rows of 3 items, and '(n)->()' does not say so; its last"),
-        (total, "(n,4)->()", "has rows of 3 items, and '(n,4)->()' does not say so"),
-        (total, "(3,n)->()", "are numbers, as in '(n,3)'"),
+        (rotated, "(3,3),(n)->(3)", "has 3 items, but '(3,3),(n)->(3)' allows any number; "),
+        (rotated, "(3,3),(²)->(3)", "allows any number"),
+        (total, "(n)->()", "has rows of 3 items, but '(n)->()' does not say so; make its last"),
+        (total, "(n,4)->()", "has rows of 3 items, but '(n,4)->()' does not say so"),
+        (total, "(3,n)->()", "make its last dimensions numbers, as in '(n,3)'"),
     ):
         with pytest.raises(nc.SignatureError) as caught:
             f.to_ufunc(signature=signature)
@@ -408,8 +408,8 @@ def test_each_dimension_is_told(kernels, fails):
     signature = "void (const double *a, const double *b, double *c)"
     crossed = kernels.function("crossed", signature)
     hint = (
-        "; a length that the function knows is a number there, as in '(3),(3)->(3)'; one that two "
-        "arrays have in common is one name, as in '(n),(n)->()'"
+        "; write a length that the function fixes as a number, as in '(3),(3)->(3)', and one that "
+        "two arrays share as one name, as in '(n),(n)->()'"
     )
     for f, wanted, which in (
         (dot, "(n),(m)->()", "argument 3, 'y', has the dimension 'm'"),
@@ -418,7 +418,7 @@ def test_each_dimension_is_told(kernels, fails):
     ):
         declared = repr(f).removeprefix("<native callable ").removesuffix(">")
         told = f"{declared!r} cannot be a ufunc: {which} in {wanted!r}"
-        with fails(nc.SignatureError, f"{told}, and no argument tells its length{hint}"):
+        with fails(nc.SignatureError, f"{told}, but no argument gives its length{hint}"):
             f.to_ufunc(signature=wanted)
 
 
@@ -479,12 +479,12 @@ def test_threads_call_one_ufunc_at_once(twice):
         ("add", "d:d.", {}, "it is variadic"),
         ("add", "&d:d", {}, "its result, '&d', is not a number"),
         ("add", "d:P", {"signature": "(n)->()"}, "is not an array of numbers"),
-        ("add", "d:d&d", {"signature": "(n),(n),(n)->()"}, "has 3 inputs, and it takes 2"),
-        ("add", "d:d&d", {"signature": "(n),(n)->()"}, "is a number, where NumPy's signature has"),
-        ("add", "d:n[2]d", {"signature": "(n)->()"}, "has 2 dimensions, where NumPy's"),
-        ("add", "d:n&d", {"signature": "(n)->(n)"}, "its result is a number, and the output"),
-        ("add", "v:n&d", {"signature": "(n)->(n),(n)"}, "has 2 outputs beside its result"),
-        ("add", "v:&(4)d", {"signature": "(3)->(3)"}, "has 4 items, where '(3)->(3)' has 3"),
+        ("add", "d:d&d", {"signature": "(n),(n),(n)->()"}, "has 3 inputs, but it takes 2"),
+        ("add", "d:d&d", {"signature": "(n),(n)->()"}, "is a number, but NumPy's signature has"),
+        ("add", "d:n[2]d", {"signature": "(n)->()"}, "has 2 dimensions, but NumPy's"),
+        ("add", "d:n&d", {"signature": "(n)->(n)"}, "its result is a number, but the output"),
+        ("add", "v:n&d", {"signature": "(n)->(n),(n)"}, "has 2 outputs besides its result"),
+        ("add", "v:&(4)d", {"signature": "(3)->(3)"}, "has 4 items, but '(3)->(3)' has 3"),
         ("add", "v:&d&d", {"signature": "()->(),()"}, "which of its 2 outputs it changes in place"),
         ("add", "v:&d", {"signature": "(n)->(m)"}, "other dimensions as an input than"),
         ("add", "d:iiin&d", {"signature": "(),(n)->()"}, "which of its 4 integers are the lengths"),
@@ -503,7 +503,7 @@ def test_bad_arguments(twice):
         ({"doc": "a\0b"}, ValueError, "'doc' must not contain a null character"),
         ({"signature": 1}, TypeError, "'signature' must be a generalised ufunc's"),
         ({"signature": "n->n"}, ValueError, r"as '\(n\),\(n\)->\(\)'"),
-        ({"signature": "(n?)->()"}, ValueError, "may be missing"),
+        ({"signature": "(n?)->()"}, ValueError, "has an optional dimension"),
     ]:
         with pytest.raises(error, match=message):
             twice.to_ufunc(**options)
