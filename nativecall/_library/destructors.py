@@ -29,7 +29,7 @@ def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, obj
     functions = library._known.functions
     free, close = how.pop("free", None), how.pop("close", None)
     if free is not None and close is not None:
-        raise ValueError(f"what {symbol!r} returns is freed or closed, not both")
+        raise ValueError(f"the result of {symbol!r} can be freed or closed, not both")
     told = free if free is not None else close
     out: Foreign = check_out(how.get("out") or ())
     if told is not None and not gives_pointer(signature, out):
@@ -38,7 +38,7 @@ def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, obj
         if any(signature.characters[-1:]):
             given += ", which returns text"
         elif out:
-            given += ", of which 'out' names no pointer to a pointer"
+            given += ", and 'out' names none of its pointers to pointers"
         raise ValueError(f"{what!r} is for functions that return pointers; {given}")
     for name in names_of(told):
         known = functions.get(name)
@@ -77,7 +77,7 @@ def _takes_pointer(signature: Signature) -> bool:
 
 def _unable(name: str, signature: Signature) -> ValueError:
     return ValueError(
-        f"{name!r} takes no pointer, and cannot free or close one: it is {signature.text!r}"
+        f"{name!r} takes no pointer, so it cannot free or close one: it is {signature.text!r}"
         + (", whose pointers are out-parameters" if _takes_pointer(signature) else "")
     )
 

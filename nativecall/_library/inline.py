@@ -43,7 +43,7 @@ def found(
             raise SymbolError(_reason(error, name), name) from None
     pointer = _lib.library_symbol(opened, PREFIX + name)
     if not pointer:
-        raise SymbolError(f"{name!r} is an inline function, and was not compiled", name)
+        raise SymbolError(f"{name!r} is an inline function that was not compiled", name)
     address: Foreign = _ext.load_scalar("Q" if WORD == 8 else "I", pointer)
     return opened, address
 
@@ -119,7 +119,7 @@ def _made(declarations: Declarations, names: Sequence[str], path: str | None) ->
         return open_bytes(made, path)
     except LibraryError as error:
         reason = str(error).rpartition(".so: ")[2]
-        raise SignatureError(f"the loader refuses it: {reason}") from None
+        raise SignatureError(f"the loader rejects it: {reason}") from None
 
 
 def _reason(error: Exception, name: str = "") -> str:
@@ -163,7 +163,7 @@ def _object(declarations: Declarations, names: Sequence[str], path: str | None) 
     command = compiler()
     if command is None:
         raise LibraryError(
-            "an inline function needs a C compiler, and there is none (cc, gcc, clang)"
+            "an inline function needs a C compiler, but none was found (cc, gcc, clang)"
         )
     _check_unchanged(files)
     library = path if path is not None and os.path.isfile(path) else None
@@ -215,5 +215,5 @@ def _compile(
                 return file.read()
     found = complaint(done.stderr)
     said = done.stderr.strip().rpartition("\n")[2][:200] if found is None else found[2]
-    reason = said or f"{command[0]!r} ended with {done.returncode} without a word"
-    raise SignatureError(f"the C compiler refuses it: {reason}")
+    reason = said or f"{command[0]!r} exited with status {done.returncode} and no message"
+    raise SignatureError(f"the C compiler rejects it: {reason}")

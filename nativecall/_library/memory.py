@@ -164,7 +164,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
         try:
             made = allocate(room, kept)
         except MemoryError:
-            raise MemoryError(f"there is no memory for {name}") from None
+            raise MemoryError(f"there is not enough memory for {name}") from None
         except _MISFITS as error:
             raise type(error)(f"{_named(who)}: {_unsuited(error, init)}") from None
         if is_array and init is not room:
@@ -209,23 +209,22 @@ def _checked(owner: Owner, ctype: FFIType) -> FFIType:
     """Return the pointer or array type to allocate for a type."""
     if ctype.kind not in ("pointer", "array"):
         if ctype.kind == "void":
-            raise TypeError("'void' has no size; nothing of it can be made")
+            raise TypeError("'void' has no size, so it cannot be allocated")
         ctype = pointer_to(ctype)
     if ctype.kind == "pointer" and ctype.item.kind == "array" and ctype.item.length is None:
         sized = ctype.item.cname.replace("[]", "[n]", 1)
-        raise TypeError(f"{ctype.item.cname!r} has no length; make {sized!r} instead")
+        raise TypeError(f"{ctype.item.cname!r} has no length; allocate {sized!r} instead")
     item = element(ctype.item)
     if item.kind in RECORDS and item.fields is None:
         reason = owner.names.reason(item.cname)
         if reason is not None:
             raise TypeError(f"the layout of {item.cname!r} is not known: {reason}")
         raise TypeError(
-            f"{item.cname!r} is incomplete: it is not declared in full, so none can be made here; "
-            f"a function of the library may make one, and '{item.cname} *[1]' has room for a "
-            "pointer to it"
+            f"{item.cname!r} is incomplete: it is not declared in full, so it cannot be allocated "
+            f"here; if a library function creates one, '{item.cname} *[1]' can hold a pointer to it"
         )
     if item.kind == "void":
-        raise TypeError("'void' has no size; make 'char[n]' instead")
+        raise TypeError("'void' has no size; allocate 'char[n]' instead")
     return ctype
 
 
@@ -236,7 +235,10 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
     """
     if ctype.kind == "array":
         if ctype.length is None:
-            raise TypeError(f"{who} has no length that is known; write to the items that it gives")
+            raise TypeError(
+                f"{who} has no known length, so it cannot be assigned as a whole; assign to its "
+                "items"
+            )
         _check_counts(ctype, init, who)
     made = _made(owner, ctype, init, who)
     _lib.ffi.memmove(_lib.ffi.cast("char *", address), made, _lib.ffi.sizeof(ctype))
@@ -477,7 +479,7 @@ def _sized(
     """
     if ctype.kind == "array" and ctype.length is None:
         if init is None:
-            raise TypeError(f"{_named(who)} has no length; give one, or items")
+            raise TypeError(f"{_named(who)} needs a length or items")
         if isinstance(init, bytes) and ctype.item.cname in CHARACTERS:
             return init, init
         init = init if _is_length(init) else _items(init, _named(who))
@@ -676,7 +678,7 @@ def _members(
             if name not in names:
                 reason = owner.names.reason(f"{struct.cname}.{name}")
                 if reason is not None:
-                    raise TypeError(f"{who} cannot be given {name!r}: {reason}")
+                    raise TypeError(f"field {name!r} of {who} cannot be set: {reason}")
                 advice = did_you_mean(closest(name, names, 1))
                 shown = ", ".join(map(repr, names))
                 raise TypeError(
@@ -718,7 +720,7 @@ def _unsuited(error: Exception, value: object) -> str:
     """Return cffi's error about a value, with the value's type if cffi omits it."""
     text, found = str(error), type(value).__name__
     if isinstance(value, bytes) and "of length 1" in text:
-        return f"one character is bytes of length 1 (got {len(value)}); text is 'char[]'"
+        return f"a character must be bytes of length 1 (got {len(value)}); for text use 'char[]'"
     if not isinstance(error, TypeError) or found in text or handles.is_cdata(value):
         return text
     return f"{text} (got {found})"
@@ -761,7 +763,7 @@ def _lengths(shape: int | Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         raise wrong_type("'shape'", "an integer or several", shape) from None
     if lengths and min(lengths) < 0:
-        raise ValueError(f"'shape' must have lengths (got {shape!r})")
+        raise ValueError(f"'shape' must contain lengths (got {shape!r})")
     return lengths
 
 
@@ -807,7 +809,7 @@ def dtype(ctype: FFIType) -> DTypeLike:
     if ctype.kind in _POINTERS:
         return "P"
     if ctype.kind == "void":
-        raise TypeError("'void' has no size; cast the pointer, or make 'char *' of it")
+        raise TypeError("'void' has no size; cast the pointer, for example to 'char *'")
     found = from_ffi(ctype)
     assert isinstance(found, CType)
     made: DTypeLike = "S1" if found.text == "c" else dtype_of(found)

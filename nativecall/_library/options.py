@@ -251,10 +251,10 @@ class LibraryOptions:
             missing = one.unmatched(known, has)
             if missing is not None:
                 close = closest(missing.strip("*?"), sorted(known))
-                nothing = "which neither the declarations nor the library have"
+                nothing = "which is neither declared nor exported by the library"
                 if _is_pattern(missing):
-                    nothing = "which matches no name that is declared"
-                raise ValueError(f"{option!r} has {missing!r}, {nothing}{did_you_mean(close)}")
+                    nothing = "which matches no declared name"
+                raise ValueError(f"{option!r} names {missing!r}, {nothing}{did_you_mean(close)}")
 
     def refuse_unknown_arguments(self, declarations: Declarations) -> None:
         """Reject options for arguments if none of the functions concerned has these arguments.
@@ -339,7 +339,7 @@ def _kept(option: str, value: object) -> object:
     """Return the checked value of an option."""
     # For `check` and `encoding`, None disables the option for some functions.
     if value is None and option not in ("check", "encoding"):
-        raise TypeError(f"{option!r} must not be None; leave the function out")
+        raise TypeError(f"{option!r} must not be None; omit the function")
     return checked({option: value}, _CHECKS).get(option)
 
 
@@ -385,10 +385,11 @@ def _nothing_has(option: str, wanted: list[str | int], rows: Mapping[str, Row]) 
     """Return the message if no function has all of these arguments."""
     strange = [one for one in wanted if not any([_has(row, [one]) for row in rows.values()])]
     if not strange:
-        return f"{option!r} names {' and '.join(map(repr, wanted))}, which no function has together"
-    problem = f"{option!r} names {strange[0]!r}, no argument of any function"
+        names = " and ".join(map(repr, wanted))
+        return f"{option!r} names {names}, but no function has all of them"
+    problem = f"{option!r} names {strange[0]!r}, which is not an argument of any function"
     if isinstance(strange[0], int):
         most = max([len(row[1]) for row in rows.values()])
-        return f"{problem}; the most that one has are {most}"
+        return f"{problem}; none has more than {most}"
     known = sorted({name for row in rows.values() for name in row[1] if name is not None})
     return problem + did_you_mean(closest(strange[0], known))

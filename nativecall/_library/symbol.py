@@ -90,7 +90,10 @@ class Symbol(
     def pickled(self, *how: Foreign) -> tuple[object, ...]:
         """For `pickle`: return a callable and arguments to find the function in another process."""
         if self.library is None and self.place is not None:
-            raise TypeError(f"cannot pickle {how[1]!r}, which was compiled here; load it there")
+            raise TypeError(
+                f"cannot pickle {how[1]!r}, which was compiled in this process; load it in the "
+                "other one"
+            )
         return restored(self.library, self.name, *how, self.version)
 
 

@@ -59,7 +59,7 @@ class Owner:
         without = (
             f"is a str, and libraries with these declarations have the encodings {each}"
             if each
-            else "is a str, which has no bytes of its own; pass s.encode(), or load the library "
+            else "is a str, which is not a buffer; pass s.encode(), or load the library "
             "with an encoding"
         )
         return encoded(text, each[0] if len(each) == 1 else None, who, without)

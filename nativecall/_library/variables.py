@@ -129,7 +129,7 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
             self._keep(assign(self.owner, found[0], self.address, value, who))
             return
         if not isinstance(self.ctype, Scalar) and self.ctype.kind not in _POINTERS:
-            raise TypeError(f"{who} is a {self.ctype.text!r}, of which cffi has no type")
+            raise TypeError(f"{who} is a {self.ctype.text!r}, for which cffi has no type")
         spelled = "" if found is None or self.ctype.kind != "pointer" else found[0].cname
         if spelled == "char *" and isinstance(value, str) and self.encoding is None:
             hint = "load the library with an encoding for str"
@@ -141,8 +141,8 @@ class Variable(namedtuple("Variable", "name ctype address owner handle const enc
         ctype = self.ctype
         if ctype.kind == "function" and foreign.is_python_function(value):
             raise TypeError(
-                f"{who} must be a C function that stays (got {type(value).__name__}); make one "
-                f"with nativecall.callback({ctype.text[2:-1]!r}, function)"
+                f"{who} must be a C function that stays alive (got {type(value).__name__}); make "
+                f"one with nativecall.callback({ctype.text[2:-1]!r}, function)"
             )
         keep: list[object] = []
         storage.replace(ctype, value, self.address, who, keep, policies, spelled)

@@ -187,7 +187,7 @@ def test_what_is_written_to_is_memory(lib):
             (1, [1.0], 1.0, 1.0),
             TypeError,
             "argument 2 of 'axpy_' must be a 'double *' pointer: a number, a buffer, or a ctypes "
-            "or cffi pointer (got list); numpy.array(values, 'd') makes a buffer of them",
+            "or cffi pointer (got list); numpy.array(values, 'd') makes a buffer from them",
         ),
         (
             (1, 1.0, None, 1.0),
@@ -303,7 +303,7 @@ def test_bound_arguments(lib, fails):
     bound = lib.lengths.bind("abc", 7)
     assert bound.signatures == ("i:&bQQ",)
     assert bound(b"de", 3, 2) == 20307  # what is made of it is a function of C
-    with fails(TypeError, "'lengths_' takes 3 arguments, 4 values cannot be bound to them"):
+    with fails(TypeError, "'lengths_' takes 3 arguments, 4 values cannot be bound"):
         lib.lengths.bind("a", 1, "b", 1)
     half = lib.trace.bind(2)
     assert half(numpy.asfortranarray(numpy.ones((2, 2))), 2) == 11

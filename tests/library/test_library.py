@@ -170,13 +170,13 @@ void *memset(oid *a, int c, size_t n);
             STRUCTS,
             lambda lib: lib.memcmp((bytes(20),), None, 1),
             "argument 1 of 'memcmp' must be a 'const oid *' pointer: a buffer, a ctypes or cffi "
-            "pointer, or None (got tuple); new('oid *', value) of the library makes one",
+            "pointer, or None (got tuple); new('oid *', value) of the library allocates one",
         ),
         (
             STRUCTS,
             lambda lib: lib.memset({"id": bytes(20)}, 0, 1),
-            "argument 1 of 'memset' must be a 'oid *' pointer: a buffer, a ctypes or cffi "
-            "pointer, or None (got dict); new('oid *', value) of the library makes one",
+            "argument 1 of 'memset' must be a 'oid *' pointer: a buffer, a ctypes or cffi pointer, "
+            "or None (got dict); new('oid *', value) of the library allocates one",
         ),
         (
             "double cos(double);",
@@ -199,9 +199,8 @@ void *memset(oid *a, int c, size_t n);
         (
             "void qsort(void *, size_t, size_t, int (*)(const void *, const void *));",
             lambda lib: lib.qsort("text", 1, 1, None),
-            "argument 1 of 'qsort' must be a 'void *' pointer: a buffer, a ctypes or cffi "
-            "pointer, or None (got str); a str has no bytes of its own, pass "
-            "bytearray(s.encode())",
+            "argument 1 of 'qsort' must be a 'void *' pointer: a buffer, a ctypes or cffi pointer, "
+            "or None (got str); a str is not a buffer, pass bytearray(s.encode())",
         ),
         (
             "void qsort(void *, size_t, size_t, int (*)(const void *, const void *));",
@@ -212,7 +211,7 @@ void *memset(oid *a, int c, size_t n);
             "wchar_t *wcscpy(wchar_t *, const wchar_t *);",
             lambda lib: lib.wcscpy("text", "text"),
             "argument 1 of 'wcscpy' must be a 'wchar_t *' pointer: a buffer, a ctypes or cffi "
-            "pointer, or None (got str); new('wchar_t[]', value) of the library makes one",
+            "pointer, or None (got str); new('wchar_t[]', value) of the library allocates one",
         ),
         (
             "wchar_t *wcscpy(wchar_t *, const wchar_t *);",
@@ -492,7 +491,7 @@ def test_functions_that_are_c_variables(variables, fails):
     assert variables.use(4.0) == 5.0
     with fails(
         TypeError,
-        "variable 'hook' must be a C function that stays (got function); make one with "
+        "variable 'hook' must be a C function that stays alive (got function); make one with "
         "nativecall.callback('d:d', function)",
     ):
         variables.hook = lambda x: x

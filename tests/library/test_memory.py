@@ -366,18 +366,18 @@ WRONG = nc.callback("d:ddddd", lambda *values: 0.0)
         ("int[2]", [1, 2**40], OverflowError, r"^item 1 of 'int\[2\]': "),
         ("int", 2**40, OverflowError, "^'int': "),
         ("int", "5", TypeError, r"^'int': an integer is required \(got str\)$"),
-        ("char *", b"abc", TypeError, r"^'char': one character is bytes of length 1 \(got 3\)"),
+        ("char *", b"abc", TypeError, r"^'char': a character must be bytes of length 1 \(got 3\)"),
         ("int[]", -1, ValueError, r"^'int\[\]' must have a length of 0 or more \(got -1\)$"),
         ("integrand", {"function": 5}, TypeError, "^field 'function' of 'integrand' must be"),
         ("integrand", {"function": WRONG}, TypeError, r"a function .double \(\*\)\(double, void"),
         ("node", {"next": "text"}, TypeError, "^field 'next' of 'struct node' must be"),
-        ("char *[1]", ["text"], TypeError, r"^item 0 of 'char \*\[1\]' is a str, which has"),
+        ("char *[1]", ["text"], TypeError, r"^item 0 of 'char \*\[1\]' is a str, which is not a"),
         ("hidden", None, TypeError, r"'struct hidden' is incomplete: it is not"),
         ("hidden[2]", None, nc.SignatureError, "'struct hidden' is incomplete: it is not declared"),
         ("hidden[]", 2, nc.SignatureError, "'struct hidden' is incomplete: it is not declared"),
         ("void", None, TypeError, "'void' has no size"),
         ("void *", None, TypeError, "'void' has no size"),
-        ("char[]", None, TypeError, "has no length; give one, or items"),
+        ("char[]", None, TypeError, "needs a length or items"),
         ("int[-1]", None, nc.SignatureError, "an array cannot have -1 elements"),
         ("pont", None, nc.SignatureError, "unknown type name 'pont'.*did you mean 'point'"),
         (5, None, TypeError, r"'ctype' must be a C type or a cffi type \(got int\)"),
@@ -410,10 +410,10 @@ MOST = sys.maxsize
 @pytest.mark.parametrize(
     ("ctype", "init", "error", "message"),
     [
-        (f"char[{MOST}]", None, MemoryError, "there is no memory for 'char[%d]'"),
-        ("char[]", MOST, MemoryError, "there is no memory for 'char[]'"),
-        ("struct huge", None, MemoryError, "there is no memory for 'struct huge'"),
-        ("node[]", MOST // 16, MemoryError, "there is no memory for 'struct node[]'"),
+        (f"char[{MOST}]", None, MemoryError, "there is not enough memory for 'char[%d]'"),
+        ("char[]", MOST, MemoryError, "there is not enough memory for 'char[]'"),
+        ("struct huge", None, MemoryError, "there is not enough memory for 'struct huge'"),
+        ("node[]", MOST // 16, MemoryError, "there is not enough memory for 'struct node[]'"),
         (f"char[{MOST + 1}]", None, nc.SignatureError, "integer %d is too large"),
         (f"int[{MOST}]", None, nc.SignatureError, "'int [%d]' has %d bytes, more than"),
         ("int[]", MOST, OverflowError, "'int[]' of %d items has %d bytes, more than fit in memory"),
@@ -477,7 +477,7 @@ def test_what_is_no_array(lib):
             lib.asarray(value)
     with pytest.raises(ValueError, match=r"'shape' is \(5,\), but 'double\[4\]' has 4 items"):
         lib.asarray(lib.new("double[4]"), 5)
-    with pytest.raises(ValueError, match="'shape' must have lengths"):
+    with pytest.raises(ValueError, match="'shape' must contain lengths"):
         lib.asarray(lib.new("double[4]"), -1)
 
 
@@ -648,7 +648,7 @@ def test_bit_fields_may_be_as_wide_as_their_type(builder, value):
         (-5, ValueError, "field 'items' of 'open' must have a length of 0 or more (got -5)"),
         ("abc", TypeError, "field 'items' of 'open' must be a list, a tuple or an array (got str)"),
         (MOST // 8, OverflowError, "field 'items' of 'open' of %d items has %d bytes, more"),
-        (MOST // 8 - 9, MemoryError, "there is no memory for 'open'"),
+        (MOST // 8 - 9, MemoryError, "there is not enough memory for 'open'"),
     ],
 )
 @pytest.mark.allocator
@@ -659,7 +659,7 @@ def test_lengths_of_a_last_member_are_checked(lib, items, error, message):
 
 
 def test_text_without_an_encoding_is_refused(lib):
-    with pytest.raises(TypeError, match=r"^'char\[8\]' is a str, which has no bytes of its own"):
+    with pytest.raises(TypeError, match=r"^'char\[8\]' is a str, which is not a buffer"):
         lib.new("char[8]", "abc")
     with pytest.raises(TypeError, match=r"^'int\[\]': initializer for ctype"):
         lib.new("int[]", "abc")
@@ -703,7 +703,7 @@ def test_shapes_that_are_none(lib, fails):
 
 def test_what_has_no_length_is_refused(fails):
     lib = nc.load(None, "typedef char T[]; typedef int R[][2];")
-    with fails(TypeError, "'char[]' has no length; make 'char[n]' instead"):
+    with fails(TypeError, "'char[]' has no length; allocate 'char[n]' instead"):
         lib.new("T *")
-    with fails(TypeError, "'int[][2]' has no length; make 'int[n][2]' instead"):
+    with fails(TypeError, "'int[][2]' has no length; allocate 'int[n][2]' instead"):
         lib.new("R *")

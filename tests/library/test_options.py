@@ -49,21 +49,21 @@ def test_names_go_before_patterns_and_these_by_their_order():
     [
         (
             {"out": {"strtoll_": 1}},
-            "'out' has 'strtoll_', which neither the declarations nor the library have; "
-            "did you mean 'strtol'?",
+            "'out' names 'strtoll_', which is neither declared nor exported by the library; did "
+            "you mean 'strtol'?",
         ),
         (
             {"gil": {"COS": "release"}},
-            "'gil' has 'COS', which neither the declarations nor the library have",
+            "'gil' names 'COS', which is neither declared nor exported by the library",
         ),
         (
             {"errors": {"ato*": "zero", "ilogg*": "zero"}},
-            "'errors' has 'ilogg*', which matches no name that is declared; did you mean 'ilogb'?",
+            "'errors' names 'ilogg*', which matches no declared name; did you mean 'ilogb'?",
         ),
         (
             {"close": {"strtol": ["cos", "coz"]}},
-            "'close' has 'coz', which neither the declarations nor the library have; "
-            "did you mean 'cos'?",
+            "'close' names 'coz', which is neither declared nor exported by the library; did you "
+            "mean 'cos'?",
         ),
         ({"free": "a\0b"}, None),
         ({"fortran": "ilogbb"}, None),
@@ -72,7 +72,7 @@ def test_names_go_before_patterns_and_these_by_their_order():
     ],
 )
 def test_names_that_nothing_has_are_refused(fails, options, message):
-    with pytest.raises(ValueError, match=r" has .*, which ") as info:
+    with pytest.raises(ValueError, match=r" names .*, which ") as info:
         load(**options)
     assert message is None or str(info.value) == message
 
@@ -94,21 +94,21 @@ def test_names_that_nothing_has_are_refused(fails, options, message):
         ),
         (
             {"out": ["lust"]},
-            "'out' names 'lust', no argument of any function; did you mean 'last'? "
+            "'out' names 'lust', which is not an argument of any function; did you mean 'last'? "
             "(for all functions)",
         ),
         (
             {"out": [9]},
-            "'out' names 9, no argument of any function; the most that one has are 4 "
-            "(for all functions)",
+            "'out' names 9, which is not an argument of any function; none has more than 4 (for "
+            "all functions)",
         ),
         (
             {"out": {"str*": ["last", "room"]}},
-            "'out' names 'room', no argument of any function (for 'str*')",
+            "'out' names 'room', which is not an argument of any function (for 'str*')",
         ),
         (
             {"out": ["last", "room"]},
-            "'out' names 'last' and 'room', which no function has together (for all functions)",
+            "'out' names 'last' and 'room', but no function has all of them (for all functions)",
         ),
         (
             {"out": {"str*": ["base"]}},
@@ -237,18 +237,19 @@ def test_what_is_said_of_one_function_must_suit_it(fails):
         (
             {"encoding": "utf-9"},
             ValueError,
-            "'encoding' must be an encoding of text that Python has (got 'utf-9')",
+            "'encoding' must be a text encoding that Python supports (got 'utf-9')",
         ),
         (
             {"encoding": "hex"},
             ValueError,
-            "'encoding' must be an encoding of text that Python has (got 'hex')",
+            "'encoding' must be a text encoding that Python supports (got 'hex')",
         ),
         ({"encoding": 8}, TypeError, "'encoding' must be a str (got int)"),
         (
             {"check": {"cos": 8}},
             TypeError,
-            "'check' must be a function of result, function and arguments (got int) for 'cos'",
+            "'check' must be a function that takes result, function and arguments (got int) for "
+            "'cos'",
         ),
     ],
 )
@@ -368,6 +369,6 @@ def test_functions_with_importable_checks_can_be_pickled():
 @pytest.mark.parametrize("option", ["keep", "out", "order", "fortran"])
 def test_nothing_said_of_a_function_is_no_option(option, fails):
     text = "void qsort(void *, size_t, size_t, int (*)(const void *, const void *));"
-    message = f"{option!r} must not be None; leave the function out for 'qsort'"
+    message = f"{option!r} must not be None; omit the function for 'qsort'"
     with fails(TypeError, message):
         nc.load(None, text, **{option: {"qsort": None}})

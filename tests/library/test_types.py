@@ -224,7 +224,7 @@ def test_types_of_functions_are_signatures(lib):
     assert visit(node, None) == 1
     assert lib.ffi.typeof(seen[0][0]).item is lib.types.node
     assert seen[0][0].value == 3
-    with pytest.raises(TypeError, match="must be that of a function"):
+    with pytest.raises(TypeError, match="must describe a function"):
         nc.callback(lib.types.point, lambda: None)
 
 
@@ -258,7 +258,7 @@ def test_annotations(lib):
     assert made.signatures == total.signatures
     for function, message in (
         (lambda x: x, "parameter 'x' of .* has no annotation"),
-        (lambda *x: x, "parameter 'x' of .* cannot be one of a C function"),
+        (lambda *x: x, "parameter 'x' of .* cannot be a parameter of a C function"),
     ):
         with pytest.raises(TypeError, match=message):
             nc.callback(function, types=lib)
@@ -267,7 +267,7 @@ def test_annotations(lib):
 
     other.__annotations__ = {"x": 3, "return": "int"}
 
-    with pytest.raises(TypeError, match=r"parameter 'x' of .* must have a type in C"):
+    with pytest.raises(TypeError, match=r"parameter 'x' of .* must be annotated with a C type"):
         nc.callback(other, types=lib)
     with pytest.raises(TypeError, match="'signature' is missing"):
         nc.callback(total.function)

@@ -303,7 +303,12 @@ def test_pointers_to_text_are_assigned(lib, built, fails):
         ("origin", {"z": 1}, TypeError, "variable 'origin' has no field 'z'; "),
         ("origin", (1, 2, None, None, 5), TypeError, "variable 'origin' has 4 fields"),
         ("corners", [(1, 2), (3, "4")], TypeError, "field 'y' of item 1 of variable 'corners'"),
-        ("samples", [1], TypeError, "variable 'samples' has no length that is known; write to"),
+        (
+            "samples",
+            [1],
+            TypeError,
+            "variable 'samples' has no known length, so it cannot be assigned as a whole",
+        ),
         ("count", 2**31, OverflowError, "variable 'count' is 2147483648, out of range"),
     ],
 )
