@@ -84,8 +84,8 @@ class Method(namedtuple("Method", "target signature options doc")):
     def __call__(self, function: Callable[..., object]) -> Method:
         if self.target is not None or not isinstance(function, FunctionType):
             raise TypeError(
-                "a native method is not called; as a decorator, @nativecall.method('d:&v'), it "
-                f"takes a Python function (got {type(function).__name__})"
+                "a native method cannot be called; use it to decorate a Python function, as in "
+                f"@nativecall.method('d:&v') (got {type(function).__name__})"
             )
         return Method(function, self.signature, self.options, self.doc)
 
@@ -231,7 +231,7 @@ def method(
             "write @nativecall.method('d:&v') above it"
         )
     if read is None and target is None:
-        raise TypeError("'signature' is missing: an abstract method is a name and a signature")
+        raise TypeError("'signature' is missing: an abstract method needs one")
     if read is not None:
         check_self(read)
     options: dict[str, str] = {"gil": gil, "errors": errors}

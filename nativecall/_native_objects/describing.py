@@ -186,8 +186,8 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
     here = [cls for cls in found if cls.__module__ == module] or found
     if len(here) != 1:
         names = ", ".join([f"{cls.__module__}.{cls.__qualname__}" for cls in here])
-        why = f"these are of that name: {names}" if here else "there is none of that name yet"
-        way = "give the class itself" if here else "nativecall.NativeObject stands for any"
+        why = f"several have that name: {names}" if here else "none has that name yet"
+        way = "give the class itself" if here else "use nativecall.NativeObject for any"
         raise TypeError(
             f"{of!r} is neither a type's code nor one class of native objects: {why}; {way}"
         )
@@ -221,11 +221,11 @@ def _method(cls: str, name: str, value: Foreign, known: str | None) -> Method:
     if isinstance(value, Method):
         return value
     if known == "":
-        raise TypeError(f"class {cls!r}: {name!r} is a field of a base and stays one")
+        raise TypeError(f"class {cls!r}: {name!r} is a field of a base class and must stay one")
     if not isinstance(value, FunctionType):
         raise TypeError(
             f"class {cls!r}: {name!r} is a native method of a base, with the signature {known!r}; "
-            f"a function or nativecall.method can take its place (got {type(value).__name__})"
+            f"override it with a function or nativecall.method (got {type(value).__name__})"
         )
     return Method(value, parse(known or ""), {}, value.__doc__)
 
@@ -311,17 +311,17 @@ def _check_order(cls: type) -> None:
             rows = [row for late in before for row in _own_names(late)]
             if name in rows:
                 raise TypeError(
-                    f"class {cls.__name__!r}: {name!r} is native, and {one.__name__!r}, which is "
-                    "not a class of native objects, would hide it in Python only; put it behind, "
-                    "or make it one"
+                    f"class {cls.__name__!r}: {name!r} is native, but {one.__name__!r} is not a "
+                    "class of native objects and would hide it from Python only; list it after the "
+                    "native bases, or derive it from nativecall.NativeObject"
                 )
 
 
 def _hidden(cls: type, name: str, what: str) -> TypeError:
     return TypeError(
-        f"class {cls.__name__!r}: {name!r} is {what}, and what the class has of that name, by "
-        "__slots__ or by code that ran while it was made, would hide it in Python only; use "
-        "another name"
+        f"class {cls.__name__!r}: {name!r} is {what}, but an attribute of that name, from "
+        "__slots__ or from code that ran while the class was created, would hide it from Python "
+        "only; use another name"
     )
 
 

@@ -54,9 +54,9 @@ def _setstate(self: object, state: object) -> None:
     given = _flat(state)
     if not given or not all([isinstance(one, dict) for one in given]):
         raise TypeError(
-            f"the state of a {type(self).__name__!r} object must be what its __getstate__() gives, "
-            "a dict of fields and other attributes or a tuple of two, or the class must define "
-            f"__setstate__() (got {state!r:.80})"
+            f"the state of a {type(self).__name__!r} object must be what its __getstate__() "
+            "returns, a dict of fields and other attributes or a tuple of two, or the class must "
+            f"define __setstate__() (got {state!r:.80})"
         )
     for one in given:
         for name, value in one.items():

@@ -61,10 +61,12 @@ def view(array: Foreign, name: str, address: int, code: str | None, owner: type)
     who = f"field {name!r} of {owner.__name__!r}"
     if code is None:
         raise TypeError(
-            f"{who} is a reference, which NumPy does not know; take it of single objects"
+            f"{who} is a reference, which NumPy does not support; read it from single objects"
         )
     if owner.__dict__[name].atomic:
-        raise TypeError(f"{who} is atomic, and NumPy's accesses are not; take it of single objects")
+        raise TypeError(
+            f"{who} is atomic, but NumPy's accesses are not; read it from single objects"
+        )
     ctype = parse_type(code)
     item, shape = (ctype.item, ctype.shape) if isinstance(ctype, Array) else (ctype, ())
     form = np.dtype(dtype_of(item))
@@ -160,6 +162,6 @@ def _address(ctype: CType, value: Foreign, who: str) -> int:
             raise TypeError(f"{who} must be a function pointer {ctype.named!r} (got {value!r})")
         return given.address
     raise TypeError(
-        f"{who} must be None, an address or a cffi pointer, which it does not keep (got "
+        f"{who} must be None, an address or a cffi pointer, which it does not keep alive (got "
         f"{type(value).__name__})"
     )

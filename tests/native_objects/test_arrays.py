@@ -195,11 +195,11 @@ def test_an_empty_array():
 
 
 def test_what_cannot_be_a_view(bodies, fails):
-    advice = "take it of single objects"
-    message = f"field 'next' of 'Body' is a reference, which NumPy does not know; {advice}"
+    advice = "read it from single objects"
+    message = f"field 'next' of 'Body' is a reference, which NumPy does not support; {advice}"
     with fails(TypeError, message):
         bodies["next"]
-    message = f"field 'hits' of 'Body' is atomic, and NumPy's accesses are not; {advice}"
+    message = f"field 'hits' of 'Body' is atomic, but NumPy's accesses are not; {advice}"
     with fails(TypeError, message):
         bodies["hits"]
     with pytest.raises(KeyError, match="class 'Body' has no field 'y'"):

@@ -130,7 +130,9 @@ def test_pointers_are_borrowed():
     assert one.p is None
     one.p = same
     assert one.p == same
-    message = r"must be None, an address or a cffi pointer, which it does not keep \(got bytes\)"
+    message = (
+        r"must be None, an address or a cffi pointer, which it does not keep alive \(got bytes\)"
+    )
     with pytest.raises(TypeError, match=message):
         one.p = b"abc"
     with pytest.raises(OverflowError):
@@ -193,7 +195,7 @@ def test_pointers_in_structs_and_arrays_are_borrowed_too():
     one.t = [(16, 1), {"p": None, "b": 2}]
     assert [int(nc._lib.ffi.cast("uintptr_t", p or 0)) for p, _ in one.t] == [16, 0]
     before = one.s, one.a
-    keeps = "must be None, an address or a cffi pointer, which it does not keep"
+    keeps = "must be None, an address or a cffi pointer, which it does not keep alive"
     for set_field, where, got in (
         (lambda: setattr(one, "f", lambda x: x), "field 'f' of 'Pointers'", "function"),
         (lambda: setattr(one, "f", cos), "field 'f' of 'Pointers'", "Callable"),
@@ -486,7 +488,7 @@ def test_a_subclass_of_a_c_class_and_its_fields(ext):
         (lambda: nc.field("g", atomic=True), TypeError, "cannot be atomic"),
         (lambda: nc.field("&d", atomic=True), TypeError, "cannot be atomic; numbers of 1 to 8"),
         (lambda: nc.field("Point", atomic=True), TypeError, "a reference cannot be atomic"),
-        (lambda: make(x=nc.field("NoSuch")), TypeError, "there is none of that name"),
+        (lambda: make(x=nc.field("NoSuch")), TypeError, "none has that name"),
     ],
 )
 def test_fields_that_cannot_be(make, exception, message):
@@ -516,7 +518,7 @@ def test_names_conflict(fails):
         type(Point)("Both", (Point, other), {})
     with fails(TypeError, "class 'Sub': 'x' is a field in 'Sub', and a field in 'Point'" + rule):
         type(Point)("Sub", (Point,), {"x": nc.field("d")})
-    with fails(TypeError, "class 'Sub': 'x' is a field of a base and stays one"):
+    with fails(TypeError, "class 'Sub': 'x' is a field of a base class and must stay one"):
         type(Point)("Sub", (Point,), {"x": 1})
 
 
@@ -600,14 +602,14 @@ def test_a_name_is_the_class_that_python_would_find(fails):
     where = f"{__name__}.test_a_name_is_the_class_that_python_would_find.<locals>.build.<locals>"
     with fails(
         TypeError,
-        "'Holder' is neither a type's code nor one class of native objects: these are of that "
+        "'Holder' is neither a type's code nor one class of native objects: several have that "
         f"name: {where}.Holder, {where}.Holder; give the class itself",
     ):
         make(n=nc.field("Holder"))
     with fails(
         TypeError,
-        "'Later' is neither a type's code nor one class of native objects: there is none of that "
-        "name yet; nativecall.NativeObject stands for any",
+        "'Later' is neither a type's code nor one class of native objects: none has that name yet; "
+        "use nativecall.NativeObject for any",
     ):
         make(n=nc.field("Later"))
 

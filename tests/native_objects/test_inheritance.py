@@ -281,8 +281,9 @@ def test_what_python_would_hide_alone_is_refused(fails, numbers):
             return 2.0
 
     message = (
-        "class 'First': 'which' is native, and 'Mixin', which is not a class of native objects, "
-        "would hide it in Python only; put it behind, or make it one"
+        "class 'First': 'which' is native, but 'Mixin' is not a class of native objects and would "
+        "hide it from Python only; list it after the native bases, or derive it from "
+        "nativecall.NativeObject"
     )
     with fails(TypeError, message):
 
@@ -303,8 +304,8 @@ def test_slots_do_not_hide_native_names(fails, numbers, name):
         which = nc.method(numbers.n1, "d:&v")
 
     message = (
-        f"class 'Sub': '{name}' is native in a base, and what the class has of that name, by "
-        "__slots__ or by code that ran while it was made, would hide it in Python only; use "
+        f"class 'Sub': '{name}' is native in a base, but an attribute of that name, from __slots__ "
+        "or from code that ran while the class was created, would hide it from Python only; use "
         "another name"
     )
     with fails(TypeError, message):
@@ -328,7 +329,7 @@ def test_a_class_that_failed_has_no_objects(fails):
             kept.append(cls)
             cls.y = 5
 
-    with pytest.raises(TypeError, match="'y' is native, and what the class has of that name"):
+    with pytest.raises(TypeError, match="'y' is native, but an attribute of that name"):
         type(Base)("Failed", (Base,), {"y": nc.field("(4)d")})
     message = "class 'Failed' cannot be instantiated: its class statement failed"
     for make in (kept[0], lambda: nc.ObjectArray(kept[0], 1)):
@@ -356,8 +357,8 @@ def test_an_order_with_a_class_twice_is_refused():
 def test_a_class_does_not_hide_its_own_native_names(fails, numbers):
     """By __slots__, or by what a base does to each class below."""
     message = (
-        "class 'Sub': '{}' is native, and what the class has of that name, by __slots__ or by code "
-        "that ran while it was made, would hide it in Python only; use another name"
+        "class 'Sub': '{}' is native, but an attribute of that name, from __slots__ or from code "
+        "that ran while the class was created, would hide it from Python only; use another name"
     )
     parts = {"x": nc.field("d"), "which": nc.method(numbers.n1, "d:&v")}
     parts["double"] = nc.method("d:&v")(lambda self: 2 * self.x)
@@ -422,8 +423,8 @@ def test_other_metaclasses_cooperate(ext):
     [
         (
             3,
-            "class 'Sub': 'which' is a native method of a base, with the signature 'd:P'; a "
-            "function or nativecall.method can take its place (got int)",
+            "class 'Sub': 'which' is a native method of a base, with the signature 'd:P'; override "
+            "it with a function or nativecall.method (got int)",
         ),
         (
             nc.method(None, "f:&v"),

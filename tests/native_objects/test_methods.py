@@ -405,12 +405,12 @@ def test_code_lives_as_long_as_the_class(ext):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (nc.method, "'signature' is missing: an abstract method is a name and a"),
+        (nc.method, "'signature' is missing: an abstract method needs one"),
         (lambda: nc.method(lambda self: 1), "'signature' is missing: a Python function does not"),
         (lambda: nc.method(None, "d:d"), "a method's first argument is the object, a pointer such"),
         (lambda: nc.method(None, "d:"), "a method's first argument is the object"),
         (lambda: nc.method(None, "d:&v."), "a method cannot be variadic"),
-        (lambda: nc.method("d:&v")(3), "a native method is not called"),
+        (lambda: nc.method("d:&v")(3), "a native method cannot be called"),
     ],
 )
 def test_methods_that_cannot_be(make, message):
