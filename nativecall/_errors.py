@@ -21,8 +21,8 @@ def refuse_reload(module: dict[str, object], made: str) -> None:
     """
     if made in module:
         raise ImportError(
-            f"{module['__name__']} cannot be reloaded: what was made before would not be known "
-            "any more; start Python again",
+            f"{module['__name__']} cannot be reloaded: it would no longer recognize objects made "
+            "before; restart Python",
             name=str(module["__name__"]),
         )
 
@@ -36,7 +36,7 @@ def extra(module: str, who: str) -> "ModuleType":
         return __import__(module)
     except ImportError as error:
         raise ImportError(
-            f"{who} needs the package {module!r}; pip install 'nativecall[{module}]' brings it"
+            f"{who} needs the package {module!r}; pip install 'nativecall[{module}]' installs it"
         ) from error
 
 
@@ -203,7 +203,7 @@ class NoEntryError(NativeCallError, KeyError):
 
         With `hooked`, a hook of the callable creates entries on demand.
         """
-        hint = " yet; name the signature that is wanted, as in f['d:d'], and it is made"
+        hint = " yet; request one by its signature, as in f['d:d']"
         return cls(f"{name!r} has no entries{hint if hooked else ''}")
 
     @classmethod
@@ -216,7 +216,7 @@ class NoEntryError(NativeCallError, KeyError):
         """
         available = tuple(available)
         offer = "offers " + ", ".join(map(repr, available)) if available else "has no entries"
-        made = ", and its specialize hook makes none" if hooked else ""
+        made = ", and its specialize hook created none" if hooked else ""
         message = f"no native entry for {signature!r}; {name!r} {offer}{made}"
         return cls(message, signature, available)
 

@@ -235,11 +235,12 @@ def spell(
     """Return the lowering of a call after `ABI.place` has placed its arguments and result."""
     if len(call.args) > MAX_ARGUMENTS:
         raise Unsupported(
-            f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} of generated code"
+            f"{len(call.args)} arguments are more than the {MAX_ARGUMENTS} that generated code "
+            "supports"
         )
     size = max(sum([one.ctype.size for one in call.args]), call.result.ctype.size)
     if size > MAX_BY_VALUE:
-        raise Unsupported(f"{size} bytes are passed by value, the limit is {MAX_BY_VALUE}")
+        raise Unsupported(f"{size} bytes are passed by value, but the limit is {MAX_BY_VALUE}")
     passed = tuple([_spelled(abi, one, True) for one in call.args])
     return Lowering(_spelled(abi, call.result, False), passed, fixed, keyword)
 

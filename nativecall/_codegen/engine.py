@@ -266,7 +266,7 @@ def _turned_off() -> bool:
     """Return whether the environment disables generated code."""
     chosen = os.environ.get("NATIVECALL_JIT", "")
     if chosen not in ("", "0", "1"):
-        warn_once(f"NATIVECALL_JIT={chosen} is unknown and ignored; 0 is for no generated code")
+        warn_once(f"NATIVECALL_JIT={chosen} is unknown and ignored; 0 disables generated code")
     return chosen == "0"
 
 
@@ -320,11 +320,11 @@ def _require_room() -> None:
     Also raise it if LLVM will never become idle.
     """
     if sys.is_finalizing() and not idle.keep_for_good():
-        raise NoRoom("Python ends, and has ended a thread in which LLVM was at work")
+        raise NoRoom("Python is exiting, and has ended a thread that was using LLVM")
     if _ext.stack_left() < _STACK:
-        raise NoRoom(f"LLVM needs {_STACK >> 10} KB of the C stack, and this thread has less left")
+        raise NoRoom(f"LLVM needs {_STACK >> 10} KB of C stack, but this thread has less left")
     if not _ext.has_room(_ROOM):
-        raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, and there is less now")
+        raise NoRoom(f"LLVM needs {_ROOM >> 20} MB of memory to work in, but less is available")
 
 
 def _require_permission() -> None:
@@ -336,8 +336,8 @@ def _require_permission() -> None:
     if not refused:
         return
     warn_once(
-        f"{refused}: conversions and loops of ufuncs are carried out by plans, with the same "
-        "results, and slower; 'nativecall doctor' shows which"
+        f"{refused}: plans carry out conversions and ufunc loops instead, with the same results "
+        "but slower; 'nativecall doctor' shows which"
     )
     raise Unloadable(refused)
 

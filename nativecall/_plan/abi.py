@@ -171,7 +171,7 @@ class ABI:
         for one in (result, *args):
             if one.alignment > 16:
                 raise Unsupported(
-                    f"{one.named!r} is aligned to {one.alignment} bytes, and a stack to 16"
+                    f"{one.named!r} is aligned to {one.alignment} bytes, but the stack only to 16"
                 )
         passed = Passing(result, "void") if result.kind == "void" else self.result(result)
         call = self.arguments(passed, args, fixed)

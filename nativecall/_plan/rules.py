@@ -278,7 +278,7 @@ def _one_by_one(draft: Draft, own: Sequence[Own], given: Sequence[Argument]) -> 
     if len(own) != len(given):
         besides = ""
         if (len(own), len(given)) != (len(draft.inner.args), len(draft.outer.args)):
-            besides = ", besides what is its result or user data"
+            besides = ", not counting its result or user data"
         raise Refused(
             f"it takes {counted(len(own), 'argument')}, not {len(given)}{besides}",
             "bind() fixes arguments; a trailing 'void *' may be dropped or added",
@@ -684,7 +684,7 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
         if flags & _lib.FLAG_RELEASE_GIL:
             what = after if after.needs_gil else before
             raise Refused(
-                f"errors={what.name!r} needs the GIL, which callers of it drop (gil='release')"
+                f"errors={what.name!r} needs the GIL, which its callers release (gil='release')"
             )
         flags |= _lib.FLAG_NEEDS_GIL
     checks, steps = tuple(draft.checks), tuple(draft.steps)

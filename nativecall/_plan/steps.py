@@ -116,8 +116,8 @@ def place(signature: Signature, fixed: int | None = None, more: Sequence[CType] 
     for one in (*args, signature.result):
         if hides_object(one):
             raise SignatureError(
-                f"{one.c_declaration()!r} has a Python object in a union, and nothing says whether "
-                "that member is there",
+                f"{one.c_declaration()!r} has a Python object in a union, and nothing records "
+                "whether that member is in use",
                 hint=WRAP_IT,
             )
     try:

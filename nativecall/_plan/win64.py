@@ -35,7 +35,7 @@ class Windows64(ABI):
         _refuse(ctype)
         if not is_native(ctype):
             named = ctype.c_declaration()
-            raise Unsupported(f"compilers for Windows do not agree on how {named!r} is passed")
+            raise Unsupported(f"Windows compilers disagree on how {named!r} is passed")
         if in_memory(ctype) and ctype.size not in (1, 2, 4, 8):
             return None
         is_float = ctype.kind == "float"

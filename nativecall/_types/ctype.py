@@ -72,7 +72,7 @@ class Immutable(Single):
 
     def _fill(self, **attributes: object) -> None:
         if hasattr(self, next(iter(attributes))):
-            raise AttributeError(f"{self._shown} is immutable; it has been made already")
+            raise AttributeError(f"{self._shown} is immutable; it is already initialised")
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
 
@@ -270,7 +270,7 @@ def join(base: str, declarator: str) -> str:
 
 # For each position, the kinds of types that are not allowed, why, and what to write instead.
 _NO_VOID = ("'v' is the result of a function that returns nothing", "a pointer to void is 'P'")
-_VIEW_ELSEWHERE = "it stands for an argument of a function and nothing else"
+_VIEW_ELSEWHERE = "it can only be an argument of a function"
 _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
     "argument": {
         "void": ("'v' cannot be an argument", "an empty argument list is written 'd:'"),
@@ -286,7 +286,7 @@ _REFUSALS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "pointee": {
         "void": _NO_VOID,
-        "view": ("a strided view cannot stand behind '&'", "it is passed as a pointer already"),
+        "view": ("a strided view cannot follow '&'", "it is passed as a pointer already"),
     },
     "array": {
         "void": _NO_VOID,

@@ -413,7 +413,7 @@ class Struct(CType):
             if label is not None:
                 label = str.__str__(label)  # a subclass of str may format differently
                 if not label.isidentifier():
-                    raise SignatureError(f"{label!r} is not a name that a field can have in C")
+                    raise SignatureError(f"{label!r} is not a valid name for a field in C")
                 if label in seen:
                     raise SignatureError(f"a {kind} has two fields called {label!r}")
                 seen.add(label)
@@ -489,15 +489,15 @@ def check_bits(ctype: CType, width: int, name: str | None = None) -> None:
     """Raise `SignatureError` unless a bit-field can have this type and width."""
     if ctype.kind not in ("bool", "int"):
         raise SignatureError(
-            f"a bit-field is an integer, not {ctype.c_declaration()!r}",
+            f"a bit-field must be an integer, not {ctype.c_declaration()!r}",
             hint="an unsigned int of 3 bits is 'I#3'",
         )
     most = 1 if ctype.kind == "bool" else 8 * ctype.size
     who = f"the bit-field {name!r}" if name else "a bit-field"
     if width > most or width < 0:
-        raise SignatureError(f"{who} has {width} bits, and its type at most {most}")
+        raise SignatureError(f"{who} has {width} bits, but its type has at most {most}")
     if name and not width:
-        raise SignatureError(f"{who} has 0 bits, and only one without a name can")
+        raise SignatureError(f"{who} has 0 bits; only an unnamed bit-field can")
 
 
 class Array(CType):
@@ -528,7 +528,7 @@ class Array(CType):
         admit(item, "array")
         for length in shape:
             if length < 1:
-                raise SignatureError(f"an array has at least one element (got {length})")
+                raise SignatureError(f"an array must have at least one element (got {length})")
         if isinstance(item, Array):
             shape += item.shape
             item = item.item

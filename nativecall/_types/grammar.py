@@ -228,7 +228,7 @@ class Reader:
         if not name:
             raise self.error("expected the name of a field and ':' after it", start)
         if not name.isidentifier():
-            raise self.error(f"{name!r} is not a name that a field can have in C", start)
+            raise self.error(f"{name!r} is not a valid name for a field in C", start)
         if name in seen:
             raise self.error(f"a struct has two fields called {name!r}", start)
         seen.add(name)

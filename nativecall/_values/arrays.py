@@ -107,7 +107,7 @@ def _arrow(value: Foreign) -> _Found:
     code = _ARROW.get(form)
     if code is None:
         what = str(getattr(value, "type", form))
-        raise TypeError(f"its elements are {what!r} to Arrow, no numbers of C")
+        raise TypeError(f"its elements are {what!r} to Arrow, not C numbers")
     valid, data = _unpack("@2P", buffers)
     if nulls and valid:  # a negative count means unknown
         bits = int.from_bytes(_bytes(valid, (offset + length + 7) // 8), "little") >> offset
@@ -132,7 +132,7 @@ def _dlpack(value: Foreign) -> _Found:
     device = int(value.__dlpack_device__()[0])
     if device not in _HOST:
         name = _DEVICES.get(device, f"number {device}")
-        raise ValueError(f"its memory is that of a device ({name}); copy it to the CPU's")
+        raise ValueError(f"its memory is on a device ({name}); copy it to the CPU")
     try:
         capsule = value.__dlpack__(max_version=(1, 0), copy=False)
     except TypeError:
@@ -142,16 +142,16 @@ def _dlpack(value: Foreign) -> _Found:
         start = get_pointer(capsule, b"dltensor_versioned")
         major, minor, _, _, flags, *tensor = _unpack("@IIPPQ" + _DLTENSOR, start)
         if major != 1:
-            raise BufferError(f"its version of DLPack, {major}.{minor}, is not known")
+            raise BufferError(f"its version of DLPack, {major}.{minor}, is not supported")
     else:
         tensor = [*_unpack("@" + _DLTENSOR, get_pointer(capsule, b"dltensor"))]
     data, _, _, ndim, code, bits, lanes, lengths, steps, offset = tensor
     if flags & _COPIED:
-        raise BufferError("it gives a copy")
+        raise BufferError("it exports a copy")
     letter = _LETTERS.get(f"{_DLPACK_KINDS.get(code)}{bits // 8}")
     if letter is None or bits % 8 or lanes != 1:
         what = f"{bits} bits of DLPack's type {code}" + (f", {lanes} times" if lanes != 1 else "")
-        raise TypeError(f"its elements are no numbers of C ({what})")
+        raise TypeError(f"its elements are not C numbers ({what})")
     size = bits // 8
     shape = _unpack(f"@{ndim}q", lengths) if ndim else ()
     strides = None
@@ -173,11 +173,11 @@ def _interface(value: Foreign) -> _Found | None:
     kind = told["typestr"]
     letter = _LETTERS.get(kind[1:])
     if letter is None:
-        what = "Python objects" if kind[1:] == "O" else f"{kind!r} to NumPy, no numbers of C"
+        what = "Python objects" if kind[1:] == "O" else f"{kind!r} to NumPy, not C numbers"
         raise TypeError(f"its elements are {what}")
     size = int(kind[2:])
     if kind[0] == _OTHER_ORDER and size > 1:
-        raise TypeError("its elements have another byte order; pass a copy in this machine's")
+        raise TypeError("its elements do not have this machine's byte order; pass a copy that does")
     if told.get("mask") is not None:
         raise ValueError("it has a mask")
     data, keep = told.get("data"), value

@@ -126,7 +126,7 @@ def of_row(row: Row, policies: Policies = DEFAULT) -> CallInterface:
 def described(signature: Signature, hidden: int, policies: Policies) -> tuple[object, ...]:
     """Return the parts of a call interface. The core trusts the sizes and offsets in them."""
     if type(signature) is not Signature:
-        raise TypeError(f"a call interface is made of a Signature (got {type(signature).__name__})")
+        raise TypeError(f"a call interface needs a Signature (got {type(signature).__name__})")
     texts = text_lengths(signature, policies)
     passed = visible(signature, hidden + len(texts), policies.out)
     names = tuple([one and intern(one) for one in [signature.names[at] for at, _ in passed]])

@@ -154,7 +154,7 @@ def of_type(option: str, kinds: type | tuple[type, ...], wanted: str) -> Callabl
 
 def _check_name(name: object) -> object:
     if name == "":
-        raise ValueError("'name' must not be empty; None is the function's own")
+        raise ValueError("'name' must not be empty; None keeps the function's own name")
     return of_type("name", str, "a str or None")(name)
 
 
@@ -175,18 +175,18 @@ def _check_encoding(encoding: Foreign) -> object:
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):
         raise ValueError(
-            f"'encoding' must be an encoding of text that Python has (got {encoding!r})"
+            f"'encoding' must be a text encoding that Python supports (got {encoding!r})"
         ) from None
 
 
 def _check_check(check: object) -> object:
     if not callable(check):
-        raise wrong_type("'check'", "a function of result, function and arguments", check)
+        raise wrong_type("'check'", "a function that takes result, function and arguments", check)
     return check
 
 
 _KEEP = "'call', 'library', 'process', or the name or position of an argument"
-_PYTHON_CHECK = "; 'check' takes a Python function, which may look for any other sign of failure"
+_PYTHON_CHECK = "; 'check' accepts a Python function that tests for any other failure"
 #: For each option, a function that checks a value and returns its stored form. It raises an error
 #: if the value is invalid for every C function.
 CHECKS: dict[str, Callable[[object], object]] = {

@@ -80,14 +80,14 @@ def check_out(out: object) -> object:
             continue
         which, how = one
         if isinstance(which, bool) or not isinstance(which, (str, int)):
-            raise TypeError(f"'out' must have names or positions (got {type(which).__name__})")
+            raise TypeError(f"'out' must contain names or positions (got {type(which).__name__})")
         if isinstance(how, bool) or not (how is None or isinstance(how, (str, int))):
             raise TypeError(
                 f"'out' must map {which!r} to 'inout', a number of items, or the name of the "
                 f"argument that holds it (got {type(how).__name__})"
             )
         if isinstance(how, int) and how < 1:
-            raise ValueError(f"'out' must have 1 or more items for {which!r} (got {how})")
+            raise ValueError(f"'out' must request 1 or more items for {which!r} (got {how})")
     return given
 
 
@@ -135,7 +135,7 @@ def resolved(
                 "fit in memory"
             )
         if out.index in found:
-            raise ValueError(f"'out' has {_shown(signature, out.index)} twice")
+            raise ValueError(f"'out' names {_shown(signature, out.index)} twice")
         found[out.index] = out
     for out in found.values():
         if out.sized is not None:
@@ -161,7 +161,8 @@ def _out(signature: Signature, count: int, which: str | int, how: str | int | No
         if declared not in signature.names[:count]:
             raise ValueError(
                 f"'out' names {_shown(signature, index)}, an array of {declared!r} items, which is "
-                f"no constant and no argument; say how many: {{{_shown(signature, index)}: 16}}"
+                "neither a constant nor an argument; give the number: "
+                f"{{{_shown(signature, index)}: 16}}"
             )
         return Out(index, given, sized=signature.names.index(declared))
     return Out(index, sized=position(signature, count, how, "out"))
@@ -178,7 +179,7 @@ def _check_length(
     other = found.get(out.sized)
     if other is not None and not other.given:
         raise ValueError(
-            f"{what}, which is an out-parameter itself; to pass it, too: {{{length}: 'inout'}}"
+            f"{what}, which is an out-parameter itself; to pass it as well: {{{length}: 'inout'}}"
         )
     is_pointer = isinstance(ctype, Pointer) and ctype.pointee.kind == "int"
     if is_pointer and other is None and not by_reference:

@@ -88,8 +88,8 @@ def _check_rows(cif: CallInterface, index: int, view: memoryview, who: str) -> N
     last = min(len(lengths), len(shape) - 1)
     if not is_line and lengths[-last:] != shape[-last:]:
         raise ValueError(
-            f"{who} must have rows of shape {lengths} (got an array of shape {shape}); pass it "
-            "reshaped, or of a single dimension"
+            f"{who} must have rows of shape {lengths} (got an array of shape {shape}); reshape it, "
+            "or pass a one-dimensional array"
         )
 
 

@@ -376,7 +376,7 @@ def _view(view: View, value: object, who: str, keep: list[object], readonly: boo
     except (BufferError, ValueError) as error:
         hint = "; pass a copy" if _is_indirect(value) else ""
         failure = BufferError if isinstance(error, BufferError) else ValueError
-        raise failure(f"{who} cannot be seen as an array with strides: {error}{hint}") from error
+        raise failure(f"{who} cannot be read as a strided array: {error}{hint}") from error
     held = exported[0]
     problem = view_problem(view, given, readonly, held.address, *exported[1:])
     if problem is not None:

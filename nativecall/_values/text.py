@@ -15,7 +15,7 @@ from .handles import check_open
 
 _BYTES = ("b", "B")
 _WANTED = (
-    "must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of bytes, or None"
+    "must be a pointer to characters or bytes: a cffi or ctypes pointer, a buffer of bytes, or None"
 )
 
 # For other encodings, bytes.decode() passes the codec a memoryview, which the codec may keep.

@@ -78,14 +78,14 @@ def extra_argument(
     if found is not None:
         return found, value
     raise TypeError(
-        f"{who} has no C type of its own (got {given}); pass an int, a float, bytes, a buffer, a "
+        f"{who} has no default C type (got {given}); pass an int, a float, bytes, a buffer, a "
         "native callable, or a ctypes or cffi value"
     )
 
 
 _NO_ENCODING = (
-    "is a str, which has no bytes of its own; pass s.encode(), or load the function with "
-    'encoding="utf-8" or the like'
+    "is a str, which is not a buffer; pass s.encode(), or load the function with an encoding, "
+    'such as encoding="utf-8"'
 )
 
 
@@ -100,7 +100,7 @@ def _function_type(value: Foreign, who: str) -> CType | None:
         if len(entries) == 1:
             return entries[0][1].function
         raise TypeError(
-            f"{who} must be a function of one signature, this has {len(entries)}; pass one of "
+            f"{who} must be a function of one signature, but this has {len(entries)}; pass one of "
             "them, as f[signature]"
         )
     found = foreign.function(value)
@@ -108,9 +108,9 @@ def _function_type(value: Foreign, who: str) -> CType | None:
         return found.signature.function
     if callable(value):
         raise TypeError(
-            f"{who} is a callable of Python ({type(value).__name__}), for which no type is "
-            "declared after the fixed arguments; pass nativecall.callback(signature, it), and "
-            "keep that as long as C may call it"
+            f"{who} is a Python callable ({type(value).__name__}), for which no type is declared "
+            "after the fixed arguments; pass nativecall.callback(signature, it), and keep that "
+            "alive as long as C may call it"
         )
     return None
 

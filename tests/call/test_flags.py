@@ -230,10 +230,10 @@ EXTRA = [
     (b"id", (ctypes.c_short(-3), ctypes.c_float(0.5)), "-3 0.5"),
 ]  # fmt: skip
 REFUSED = [
-    ("text", r"^argument \d of '\w+' is a str"), (1j, "has no C type of its own"),
+    ("text", r"^argument \d of '\w+' is a str"), (1j, "has no default C type"),
     (2**64, "is out of range for 'unsigned long'"), (-(2**63) - 1, "is out of range for 'long'"),
     (np.zeros(4)[::2], "contiguous"), (np.zeros(2, object), "'O'|object"),
-    (object(), "has no C type of its own"),
+    (object(), "has no default C type"),
 ]  # fmt: skip
 
 
@@ -322,15 +322,16 @@ def test_functions_and_text_after_the_fixed_arguments(builder):
     for value, message in (
         (
             fail,
-            r"^argument 2 of 'apply' is a callable of Python \(function\), .*pass nativecall",
+            r"^argument 2 of 'apply' is a Python callable \(function\), .*pass nativecall",
         ),
-        (abs, r"callable of Python \(builtin_function_or_method\)"),
+        (abs, r"Python callable \(builtin_function_or_method\)"),
         (
             nc.wrap({"d:d": m.cos, "d:i": m.cos.address()}),
-            r"^argument 2 of 'apply' must be a function of one signature, this has 2; pass one of",
+            r"^argument 2 of 'apply' must be a function of one signature, but this has 2; pass one "
+            r"of",
         ),
         (nc.callback("d:d", fail, gil="need"), "runs without the GIL"),
-        (object(), r"^argument 2 of 'apply' has no C type of its own \(got object\)"),
+        (object(), r"^argument 2 of 'apply' has no default C type \(got object\)"),
     ):
         with pytest.raises(TypeError, match=message):
             apply(1, value, 2.0)

@@ -554,7 +554,7 @@ with warnings.catch_warnings(record=True) as found:
 [one] = found
 print(one.category.__name__, one.message, one.filename, one.lineno == line)
 """
-    said = "NATIVECALL_JIT=off is unknown and ignored; 0 is for no generated code"
+    said = "NATIVECALL_JIT=off is unknown and ignored; 0 disables generated code"
     assert python("from nativecall._codegen import engine" + code) == (
         f"True\nRuntimeWarning {said} <string> True\n"
     )

@@ -62,8 +62,8 @@ USED = "[1, 2, 3]\n6.5 5.0\n2.0 10.0\n180000.0\n179700.0\n[5.0, 10.0]\n"
 
 REFUSED = "this system refuses executable memory (Operation not permitted)"
 WARNED = (
-    f"RuntimeWarning: {REFUSED}: conversions and loops of ufuncs are carried out by "
-    "plans, with the same results, and slower; 'nativecall doctor' shows which\n"
+    f"RuntimeWarning: {REFUSED}: plans carry out conversions and ufunc loops instead, with the "
+    "same results but slower; 'nativecall doctor' shows which\n"
 )
 
 
@@ -152,5 +152,5 @@ print(run())
 """
     printed = hardened(code)
     assert printed.count(REFUSED) == 1
-    assert "all works; not as well as it could: conversions" in printed
+    assert "everything works, but these could work better: conversions" in printed
     assert printed.endswith("\n0\n")

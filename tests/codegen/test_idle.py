@@ -123,7 +123,7 @@ class Late:
 builtins.late = Late()
 end_with({which})
 """
-    expected = "Python ends, and has ended a thread in which LLVM was at work\n"
+    expected = "Python is exiting, and has ended a thread that was using LLVM\n"
     assert forked(ENDED + code, timeout=60) == expected
 
 

@@ -44,7 +44,7 @@ def test_llvm_is_asked_only_where_it_has_the_stack():
         return str(caught.value)
 
     assert engine.available()
-    refused = "LLVM needs 1024 KB of the C stack, and this thread has less left"
+    refused = "LLVM needs 1024 KB of C stack, but this thread has less left"
     assert in_small_thread(run) == refused
     assert engine.compile("stack", lambda: engine._PROBE, "nc_probe")
 
@@ -129,7 +129,7 @@ import os, resource, sys
 resource.setrlimit(resource.RLIMIT_STACK, (900 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
 os.execv(sys.executable, [sys.executable, "-W", "error", "-c", sys.argv[1]])
 """
-    refused = "LLVM needs 1024 KB of the C stack, and this thread has less left"
+    refused = "LLVM needs 1024 KB of C stack, but this thread has less left"
     printed = python(begin, code)
     if printed == "no limit here\n":
         pytest.skip("this system, or what emulates it, does not limit the stack")

@@ -119,8 +119,8 @@ def test_a_long_double_holds_every_integer_where_it_has_64_bits() -> None:
         ("&d:", "&f:", "the result is '&d', which points to a different type from '&f'"),
         ("d:ddd", "d:dd", "it takes 3 arguments, not 2; bind() fixes arguments; a trailing 'void"),
         ("d:d", "d:", "it takes 1 argument, not 0"),
-        ("v:&d", "d:d", "it takes 0 arguments, not 1, besides what is its result or user data"),
-        ("v:&i&d", "d:id", "it takes 1 argument, not 2, besides what is its result"),
+        ("v:&d", "d:d", "it takes 0 arguments, not 1, not counting its result or user data"),
+        ("v:&i&d", "d:id", "it takes 1 argument, not 2, not counting its result"),
         ("d:&di", "d:i&f", "argument 2 is '&f', which points to a different type from '&d'"),
         ("d:&d&di", "d:i&d&d", "its arguments are (&d, &d, i), pointers and numbers in another"),
         ("d:&d&dq", "d:i&d&d", "its arguments are (&d, &d, q), pointers and numbers in another"),
@@ -351,7 +351,7 @@ def test_flags_are_carried_over() -> None:
     for flag in (_lib.FLAG_NEEDS_GIL, _lib.FLAG_TAKES_GIL, _lib.FLAG_RELEASE_GIL, _lib.FLAG_ERRNO):
         made = rules.convert("f", parse("d:d"), flag, parse("f:f"))
         assert made.flags == flag
-    with pytest.raises(nc.SignatureError, match="needs the GIL, which callers of it drop"):
+    with pytest.raises(nc.SignatureError, match="needs the GIL, which its callers release"):
         rules.convert("f", parse("d:d"), _lib.FLAG_RELEASE_GIL, parse("f:f"), "python")
 
 

@@ -94,7 +94,7 @@ MISTAKES = {
     ),
     "a mapping for a pointer": (
         "lib.sf_open(b'x', 0, {'rate': 1})",
-        "new('SF_INFO *', value) of the library makes one",
+        "new('SF_INFO *', value) of the library allocates one",
     ),
     "a Record of another struct": (
         "lib.sf_open(b'x', 0, lib.shift(lib.new('point *'), 2))",

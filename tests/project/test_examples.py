@@ -62,11 +62,10 @@ a complex          2j
 one entry          1.4142135381698608 ('f:f',)
 as a C pointer     1.4142135381698608
 same key           ('q:q',) True
-ValueError:        'sqrt' has an entry 'd:d' already; pass replace=True to put another function in \
-its place
+ValueError:        'sqrt' has an entry 'd:d' already; pass replace=True to replace its function
 NoEntryError:      no native entry for 'i:i'; 'sqrt' offers 'd:d', 'f:f', 'Zd:Zd'
 TypeError:         no entry of 'sqrt' takes (str); it offers 'd:d', 'f:f', 'Zd:Zd'
-ValueError:        'target' has 'd:d' and 'double (double)', which are one signature here: 'd:d'
+ValueError:        'target' has 'd:d' and 'double (double)', the same signature here: 'd:d'
 """,
     "quad.py": """
 cos from 0 to 1    0.841470984808, sin(1) is 0.841470984808

@@ -40,7 +40,7 @@ for call in (
         call()
     except ImportError as error:
         assert str(error).endswith(
-            " needs the package 'numpy'; pip install 'nativecall[numpy]' brings it"
+            " needs the package 'numpy'; pip install 'nativecall[numpy]' installs it"
         ), error
     else:
         raise AssertionError(call)

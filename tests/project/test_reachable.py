@@ -297,7 +297,7 @@ def test_a_wrong_call_is_told_at_once(code) -> None:
 def test_what_is_immutable_is_not_made_again() -> None:
     signature = nc.load("m", LIBM).cos._cif.signature
     field = nc.wrap(1, "v:T{di}")._cif.signature.args[0].fields[0]
-    with pytest.raises(AttributeError, match="is immutable; it has been made already"):
+    with pytest.raises(AttributeError, match="is immutable; it is already initialised"):
         signature.__init__(signature.result, ())
     field.__init__("x", field.type, 3)
     assert (field.name, field.offset) == (None, 0)

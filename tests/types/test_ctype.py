@@ -243,7 +243,7 @@ def test_types_are_immutable() -> None:
         (lambda: derived.View(derived.View(ct.scalar("d"), 1), 1), "cannot be an element"),
         (lambda: derived.Struct([]), "at least one field"),
         (lambda: derived.Struct([ct.VOID]), "result of a function"),
-        (lambda: derived.Struct([("a b", ct.VOIDPTR)]), "'a b' is not a name"),
+        (lambda: derived.Struct([("a b", ct.VOIDPTR)]), "'a b' is not a valid name"),
         (lambda: derived.Struct([("a", ct.VOIDPTR), ("a", ct.VOIDPTR)]), "two fields called 'a'"),
         (lambda: derived.FunctionPointer(ct.VOID, [ct.VOID]), "'v' cannot be an argument"),
         (lambda: derived.FunctionPointer(ct.VOID, [], True), "at least one argument"),

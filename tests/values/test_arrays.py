@@ -170,9 +170,7 @@ def test_dlpack_is_asked_for_no_copy(lib):
 def test_memory_of_other_devices_is_refused(refused):
     for number, name in ((2, "CUDA"), (8, "Metal"), (99, "number 99")):
         tensor = Tensor(np.zeros(2), (number, 0))
-        refused(
-            tensor, ValueError, f"its memory is that of a device ({name}); copy it to the CPU's"
-        )
+        refused(tensor, ValueError, f"its memory is on a device ({name}); copy it to the CPU")
         assert tensor.asked == []
 
 
@@ -203,7 +201,7 @@ def test_elements_of_dlpack_that_c_has_not_are_refused(refused):
         ((3, 64), "64 bits of DLPack's type 3"),
         ((2, 32, 2), "32 bits of DLPack's type 2, 2 times"),
     ):
-        refused(Capsule(*given), TypeError, f"its elements are no numbers of C ({what})")
+        refused(Capsule(*given), TypeError, f"its elements are not C numbers ({what})")
 
 
 def test_what_an_exporter_raises_is_told(refused):
@@ -224,13 +222,13 @@ def test_what_an_exporter_raises_is_told(refused):
 def test_elements_of_array_interfaces_that_c_has_not_are_refused(refused):
     for dtype, what in (
         ("O", "Python objects"),
-        ("M8[s]", "'<M8[s]' to NumPy, no numbers of C"),
-        ("S3", "'|S3' to NumPy, no numbers of C"),
-        ([("x", "d")], "'|V8' to NumPy, no numbers of C"),
+        ("M8[s]", "'<M8[s]' to NumPy, not C numbers"),
+        ("S3", "'|S3' to NumPy, not C numbers"),
+        ([("x", "d")], "'|V8' to NumPy, not C numbers"),
     ):
         refused(Interface(np.zeros(2, dtype)), TypeError, f"its elements are {what}")
     swapped = np.zeros(2, np.dtype("d").newbyteorder("S"))
-    why = "its elements have another byte order; pass a copy in this machine's"
+    why = "its elements do not have this machine's byte order; pass a copy that does"
     refused(Interface(swapped), TypeError, why)
     refused(Interface(np.zeros(2), mask=Interface(np.zeros(2, "?"))), ValueError, "it has a mask")
     refused(
@@ -301,14 +299,14 @@ def test_nulls_and_other_types_of_arrow_are_refused(lib, refused, pa):
     refused(given[1:3], ValueError, "1 of its 2 elements are null")
     assert lib.function("address_of", READS)(given[2:3]) == given.buffers()[1].address + 16
     chunks = pa.chunked_array([[1.5], [2.5]])
-    refused(chunks, ValueError, "it is in 2 chunks; pass combine_chunks() of it")
+    refused(chunks, ValueError, "it is in 2 chunks; pass its combine_chunks()")
     for given in (
         pa.array(["a"]),
         pa.array([True]),
         pa.array([[1.5]]),
         pa.array([1], pa.timestamp("s")),
     ):
-        why = f"its elements are {str(given.type)!r} to Arrow, no numbers of C"
+        why = f"its elements are {str(given.type)!r} to Arrow, not C numbers"
         refused(given, TypeError, why)
 
 
@@ -356,12 +354,12 @@ def test_columns_of_arrow_are_arrays_of_arrow(lib, refused, pa, pd):
 def test_columns_without_numbers_in_memory_are_refused(lib, refused, pd):
     refused(pd.Series([1.5, "a"], dtype=object), TypeError, "its elements are Python objects")
     times = pd.Series(np.zeros(2, "M8[s]"))
-    refused(times, TypeError, "its elements are '<M8[s]' to NumPy, no numbers of C")
+    refused(times, TypeError, "its elements are '<M8[s]' to NumPy, not C numbers")
     for given in (pd.Series(["a"], dtype="category"), pd.Series(["a"], dtype="string")):
-        why = f"its elements, of dtype {str(given.dtype)!r}, are no numbers in memory"
+        why = f"its elements, of dtype {str(given.dtype)!r}, are not stored as numbers in memory"
         refused(given, TypeError, why)
-    refused(pd.RangeIndex(3), TypeError, "a range has no memory; pass to_numpy() of it")
-    refused(pd.DataFrame({"x": [1.5]}), TypeError, "a table is many columns; pass one of them")
+    refused(pd.RangeIndex(3), TypeError, "a range has no memory buffer; pass its to_numpy()")
+    refused(pd.DataFrame({"x": [1.5]}), TypeError, "a table has many columns; pass one of them")
 
 
 def test_columns_that_pandas_shares_are_not_written_to(lib, pd):

@@ -263,8 +263,8 @@ def test_an_array_has_the_length_that_c_declares(declared, fails):
     signature = declared.declarations.functions[name]
     assert signature.lengths == (None, None, "n + 1", None)
     said = (
-        "'out' names 'v', an array of 'n + 1' items, which is no constant and no argument; say "
-        "how many: {'v': 16}"
+        "'out' names 'v', an array of 'n + 1' items, which is neither a constant nor an argument; "
+        "give the number: {'v': 16}"
     )
     with fails(ValueError, said):
         nc.wrap(1, signature, out=["v"])
@@ -433,7 +433,7 @@ def test_variadic_functions(load):
         ),
         ([-5], ValueError, None),
         (["a"], ValueError, "'out' names 'a', a 'int'" + NO_SIZE),
-        ([2, "quotient"], ValueError, "'out' has 'quotient' twice"),
+        ([2, "quotient"], ValueError, "'out' names 'quotient' twice"),
         (
             {"quotient": "rest"},
             ValueError,
@@ -444,16 +444,16 @@ def test_variadic_functions(load):
             {"quotient": "rest", "rest": None},
             ValueError,
             "'out' takes the length of 'quotient' from 'rest', which is an out-parameter itself; "
-            "to pass it, too: {'rest': 'inout'}",
+            "to pass it as well: {'rest': 'inout'}",
         ),
-        ({"quotient": 0}, ValueError, "'out' must have 1 or more items for 'quotient' (got 0)"),
+        ({"quotient": 0}, ValueError, "'out' must request 1 or more items for 'quotient' (got 0)"),
         (
             {"quotient": 2.5},
             TypeError,
             "'out' must map 'quotient' to 'inout', a number of items, or the name of the "
             "argument that holds it (got float)",
         ),
-        ([2.5], TypeError, "'out' must have names or positions (got float)"),
+        ([2.5], TypeError, "'out' must contain names or positions (got float)"),
         (
             2.5,
             TypeError,

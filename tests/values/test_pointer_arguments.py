@@ -163,13 +163,13 @@ def test_what_is_no_pointer_is_refused(lib, fails, value):
         f"(got {type(value).__name__})"
     )
     if isinstance(value, (list, tuple)):
-        message += "; numpy.array(values, 'd') makes a buffer of them"
+        message += "; numpy.array(values, 'd') makes a buffer from them"
     if isinstance(value, (int, float)):
-        message += "; where C writes a result there, 'out' makes it one"
+        message += "; if C writes a result there, use 'out'"
     with fails(TypeError, message):
         f(value, 1)
     read = lib.function("sum", "double sum(const double *x, ptrdiff_t n)")
-    message = message.partition("; where")[0].replace("'&d'", "'const double *'")
+    message = message.partition("; if C")[0].replace("'&d'", "'const double *'")
     with fails(TypeError, message):
         read(value, 1)
 
@@ -183,7 +183,7 @@ def test_what_numpy_makes_no_numbers_of_is_not_advised(lib, fails):
     for value in (["a"], [], [[None]]):
         with fails(TypeError, message):
             f(value, 1)
-    with fails(TypeError, f"{message}; numpy.array(values, 'd') makes a buffer of them"):
+    with fails(TypeError, f"{message}; numpy.array(values, 'd') makes a buffer from them"):
         f([[1, 2], [3, 4]], 4)
 
 
@@ -660,7 +660,7 @@ def test_rows_have_the_length_that_c_declares(lib, fails, signature, rows, good,
     for shape in bad:
         message = (
             f"argument 1 of 'address_of' must have rows of shape {rows} (got an array of shape "
-            f"{shape}); pass it reshaped, or of a single dimension"
+            f"{shape}); reshape it, or pass a one-dimensional array"
         )
         for array in (np.zeros(shape), memoryview(np.zeros(shape))):
             with fails(ValueError, message):

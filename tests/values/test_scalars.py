@@ -358,8 +358,8 @@ def test_variadic_values(lib, fails):
     )
     with fails(
         TypeError,
-        "argument 4 of 'snprintf' is a str, which has no bytes of its own; pass s.encode(), or "
-        'load the function with encoding="utf-8" or the like',
+        "argument 4 of 'snprintf' is a str, which is not a buffer; pass s.encode(), or "
+        'load the function with an encoding, such as encoding="utf-8"',
     ):
         shown(b"%s", "text")
     for value in (2**64, -(2**63) - 1):
@@ -404,9 +404,8 @@ def test_variadic_numbers_keep_their_own_types(fails):
     for value in (ctypes.py_object(f), ctypes.c_wchar("x"), 1j, np.complex128(1j)):
         with fails(
             TypeError,
-            "argument 4 of 'snprintf' has no C type of its own "
-            f"(got {type(value).__name__}); pass an int, a float, bytes, a buffer, a native "
-            "callable, or a ctypes or cffi value",
+            f"argument 4 of 'snprintf' has no default C type (got {type(value).__name__}); pass an "
+            "int, a float, bytes, a buffer, a native callable, or a ctypes or cffi value",
         ):
             shown(b"%p", value)
     with fails(

@@ -78,8 +78,8 @@ def test_text_without_an_encoding_is_bytes(lib, fails):
     with fails(
         TypeError,
         "argument 1 of 'address_of' must be a 'const char *' pointer: a buffer, a ctypes or cffi "
-        "pointer, or None (got str); a str has no bytes of its own, pass s.encode(), or give the "
-        "function an encoding",
+        "pointer, or None (got str); a str is not a buffer, pass s.encode(), or give the function "
+        "an encoding",
     ):
         f("ab")
 
@@ -266,9 +266,9 @@ def test_string_decodes():
     assert nc.string(None, "utf-8") is None
     with pytest.raises(UnicodeDecodeError):
         nc.string(memory, "ascii")
-    with pytest.raises(ValueError, match="'encoding' must be an encoding of text that Python has"):
+    with pytest.raises(ValueError, match="'encoding' must be a text encoding that Python supports"):
         nc.string(memory, "utf-9")
-    with pytest.raises(ValueError, match="'encoding' must be an encoding of text that Python has"):
+    with pytest.raises(ValueError, match="'encoding' must be a text encoding that Python supports"):
         nc.string(ffi.new("char[]", b"6162"), "hex")
 
 
@@ -289,7 +289,7 @@ def test_string_decodes():
 def test_string_refuses_what_leads_to_no_characters(fails, pointer, shown):
     with fails(
         TypeError,
-        "'pointer' must be a pointer to characters or bytes: one of cffi or ctypes, a buffer of "
+        "'pointer' must be a pointer to characters or bytes: a cffi or ctypes pointer, a buffer of "
         f"bytes, or None {shown}",
     ):
         nc.string(pointer)
@@ -377,7 +377,7 @@ def test_a_callback_gets_text_by_its_encoding(visiting):
 
     assert lib.visit("hä".encode(), visit) == 3
     assert nc.callback("int (const char *)", lambda text: text is None, encoding="ascii")(None) == 1
-    with pytest.raises(ValueError, match=r"'encoding' must be an encoding of text .*'none'"):
+    with pytest.raises(ValueError, match=r"'encoding' must be a text encoding .*'none'"):
         nc.callback("int (const char *)", print, encoding="none")
     visit = nc.callback("int (const char *)", len_of, encoding="latin-1")
     assert visit("\xe9\xe9") == pickle.loads(pickle.dumps(visit))("\xe9\xe9") == 2

@@ -223,8 +223,8 @@ def test_more_dimensions_than_a_view_may_have(views, function, fails, ndim):
         kind = kind * 1
     with fails(
         ValueError,
-        "argument 1 of 'walk1' cannot be seen as an array with strides: "
-        f"it has {ndim} dimensions, more than 64",
+        f"argument 1 of 'walk1' cannot be read as a strided array: it has {ndim} dimensions, more "
+        "than 64",
     ):
         function("walk1", "d:[1]d")(kind())
     both = nc.wrap({f"d:[{n}]d": views.function(f"walk{n}", f"d:[{n}]d") for n in (1, 2)})
@@ -507,14 +507,14 @@ def test_arrays_of_pointers_to_rows_are_refused(function, fails):
         with pytest.raises(BufferError) as info:
             function("walk2", "d:[2]d")(value)
         message = str(info.value)
-        assert message.startswith("argument 1 of 'walk2' cannot be seen as an array with strides: ")
+        assert message.startswith("argument 1 of 'walk2' cannot be read as a strided array: ")
         assert "suboffsets" in message
         assert message.endswith("; pass a copy")
 
 
 def test_what_the_exporter_says_is_told(function, fails):
     f = function("walk1", "d:[1]d")
-    begins = "argument 1 of 'walk1' cannot be seen as an array with strides: "
+    begins = "argument 1 of 'walk1' cannot be read as a strided array: "
     with fails(ValueError, begins + "cannot include dtype 'M' in a buffer"):
         f(np.zeros(3, "M8[s]"))
     released = memoryview(bytearray(8))
