@@ -182,12 +182,11 @@ static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const 
 {
     PyObject *specializer = self->more->specializer;
     PyObject *answer = NULL;
-    PyObject *values;
     if (specializer == NULL) {
         return Py_NewRef(Py_None);
     }
     Py_INCREF(specializer);
-    values = nc_tuple_of(args, count);
+    PyObject *values = nc_tuple_of(args, count);
     if (values != NULL) {
         answer = PyObject_CallMethod(specializer, method, names != NULL ? "OOO" : "OO",
                                      (PyObject *)self, values, names);
@@ -261,12 +260,11 @@ PyObject *nc_vectorcall_empty(PyObject *object, PyObject *const *args, size_t na
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    NcCallable *made;
     if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0) {
         PyObject *called = nc_callable_by_position(self, args, nargs, kwnames);
         return called != NULL || PyErr_Occurred() ? called : nc_refuse_empty(self);
     }
-    made = nc_callable_for_call(self, args, nargs);
+    NcCallable *made = nc_callable_for_call(self, args, nargs);
     if (made == NULL) {
         return PyErr_Occurred() ? NULL : nc_refuse_empty(self);
     }

@@ -220,7 +220,6 @@ PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t
     PyObject *given[MOST_NAMED];
     PyObject *const *values = args;
     Py_ssize_t count = nargs;
-    PyObject *key;
     if (!is_single(self) || self->cif->variadic || self->cif->out_count != 0 ||
         nargs > self->cif->nargs) {
         return leave("bind", callable, args, nargs, kwnames);
@@ -238,7 +237,7 @@ PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t
     if (count == 0) {
         return Py_NewRef(callable);
     }
-    key = key_of(self, NULL, count);
+    PyObject *key = key_of(self, NULL, count);
     if (key == NULL) {
         return NULL;
     }
@@ -384,18 +383,16 @@ PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssiz
                               PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
-    NcCallInterface *wanted;
-    PyObject *made;
     if (kwnames != NULL || nargs != 1 || self->more->specializer != NULL) {
         return leave("convert", callable, args, nargs, kwnames);
     }
-    wanted = nc_callinterface_of(args[0]);
+    NcCallInterface *wanted = nc_callinterface_of(args[0]);
     if (wanted == NULL) {
         return NULL;
     }
-    made = is_single(self) && self->cif->out_count == 0
-               ? converted(self, wanted, NULL, 0, NULL)
-               : leave("convert", callable, args, nargs, kwnames);
+    PyObject *made = is_single(self) && self->cif->out_count == 0
+                         ? converted(self, wanted, NULL, 0, NULL)
+                         : leave("convert", callable, args, nargs, kwnames);
     Py_DECREF(wanted);
     return made;
 }

@@ -90,14 +90,13 @@ static int describe(NcCallable *self)
 PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    PyObject *view;
     if (nc_native_table(object) == NULL) {
         return nc_callable_error(
             self, PyExc_AttributeError,
             "has no built-in view: '%s' overrides __call__, which a view would not run",
             Py_TYPE(object)->tp_name);
     }
-    view = living_view(self);
+    PyObject *view = living_view(self);
     if (view != NULL) {
         return view;
     }
@@ -129,9 +128,8 @@ static vectorcallfunc vectorcall_fast;
 int nc_builtinview_ready(void)
 {
     static PyMethodDef fast = {"fast", NULL, METH_FASTCALL, NULL};
-    PyObject *made;
     fast.ml_meth = NC_METHOD(nc_method_overloaded);
-    made = PyCFunction_NewEx(&fast, NULL, NULL);
+    PyObject *made = PyCFunction_NewEx(&fast, NULL, NULL);
     if (made == NULL) {
         return -1;
     }

@@ -89,12 +89,11 @@ int nc_callable_move_tables(NcCallable *self)
     const PyNativeCallableEntry *first = &self->single.entries[0];
     const uint64_t *words = self->packed;
     NcMore *more = nc_callable_more(self);
-    int status;
     if (more == NULL || self->calls != &self->single) {
         return more == NULL ? -1 : 0;
     }
-    status = nc_nativetable_add_packed(&more->native, first->signature, words,
-                                       nc_packed_count(words), first->flags, first->funcptr);
+    int status = nc_nativetable_add_packed(&more->native, first->signature, words,
+                                           nc_packed_count(words), first->flags, first->funcptr);
     if (status == NC_OK) {
         publish(self, more->native.calls.published, more->native.packed.published);
     }
@@ -103,7 +102,6 @@ int nc_callable_move_tables(NcCallable *self)
 
 int nc_callable_append(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target)
 {
-    NcNativeTable *native;
     int status;
     if (nc_calltable_count(self->calls) == 0) {
         return append_first(self, cif, flags, target);
@@ -111,7 +109,7 @@ int nc_callable_append(NcCallable *self, const NcCallInterface *cif, uintptr_t f
     if (nc_callable_move_tables(self) < 0) {
         return -1;
     }
-    native = &self->more->native;
+    NcNativeTable *native = &self->more->native;
     status =
         nc_nativetable_add_packed(native, cif->text, cif->words, cif->word_count, flags, target);
     if (status == NC_OK) {
@@ -151,7 +149,6 @@ PyObject *nc_callable_owner(const NcCallable *self)
 int nc_callable_own(NcCallable *self, PyObject *owner)
 {
     PyObject *owners = self->more->owners;
-    Py_ssize_t count;
     if (owners == NULL && (self->owner == NULL || self->owner == owner)) {
         if (owner != Py_None && self->owner == NULL) {
             self->owner = Py_NewRef(owner);
@@ -168,7 +165,7 @@ int nc_callable_own(NcCallable *self, PyObject *owner)
         self->owner = NULL;
         more->owners = owners;
     }
-    count = PyList_GET_SIZE(owners);
+    Py_ssize_t count = PyList_GET_SIZE(owners);
     for (Py_ssize_t i = 0; i < count; i++) {
         if (PyList_GET_ITEM(owners, i) == owner) {
             /* Reference counts stay the same; only the order of the list changes. */

@@ -35,14 +35,13 @@ static inline NcCallable *part_at(const NcCallable *self, Py_ssize_t position)
 static inline NcCallable *part_of(NcCallable *self, const NcCallInterface *cif)
 {
     const PyNativeCallableEntry *entries = self->calls->entries;
-    Py_ssize_t count;
     if (self->more->parts == NULL) {
         return entries[0].signature == cif->text && self->cif != NULL &&
                        nc_native_table((PyObject *)self) != NULL
                    ? self
                    : NULL;
     }
-    count = offered(self);
+    Py_ssize_t count = offered(self);
     for (Py_ssize_t i = 0; i < count; i++) {
         if (entries[i].signature == cif->text) {
             return part_at(self, i);
@@ -57,9 +56,9 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallInterface *cif)
 {
     PyObject *text = PyTuple_GET_ITEM(cif->alone, 0);
     NcCallable *part = NULL;
-    PyObject *done;
     if (self->more->specializer != NULL) {
-        done = PyObject_CallFunctionObjArgs(nc_hooks.specialize, (PyObject *)self, text, NULL);
+        PyObject *done =
+            PyObject_CallFunctionObjArgs(nc_hooks.specialize, (PyObject *)self, text, NULL);
         if (done == NULL) {
             return NULL;
         }
@@ -152,18 +151,16 @@ PyObject *nc_entries_address(PyObject *object, PyObject *const *args, Py_ssize_t
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_ssize_t given = nargs + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
-    const NcCallable *part;
     if (given > 1) {
-        PyErr_Format(PyExc_TypeError, "address() takes at most 1 argument (%zd given)", given);
-        return NULL;
+        return PyErr_Format(PyExc_TypeError, "address() takes at most 1 argument (%zd given)",
+                            given);
     }
     if (given > nargs &&
         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "signature") != 0) {
-        PyErr_Format(PyExc_TypeError, "address() has no argument named %R",
-                     PyTuple_GET_ITEM(kwnames, 0));
-        return NULL;
+        return PyErr_Format(PyExc_TypeError, "address() has no argument named %R",
+                            PyTuple_GET_ITEM(kwnames, 0));
     }
-    part = nc_entries_part(self, given == 1 ? args[0] : Py_None);
+    const NcCallable *part = nc_entries_part(self, given == 1 ? args[0] : Py_None);
     return part != NULL ? PyLong_FromVoidPtr(NC_SINGLE_TARGET(part)) : NULL;
 }
 
@@ -171,17 +168,15 @@ PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
     Py_ssize_t count = offered(self);
-    NcMore *more;
-    PyObject *texts;
     if (count == 0) {
         return PyTuple_New(0);
     }
     if (self->more->parts == NULL) {
         return Py_NewRef(self->cif->alone);
     }
-    more = self->more;
+    NcMore *more = self->more;
     if (more->signatures == NULL || PyTuple_GET_SIZE(more->signatures) != count) {
-        texts = PyTuple_New(count);
+        PyObject *texts = PyTuple_New(count);
         for (Py_ssize_t i = 0; texts != NULL && i < count; i++) {
             PyTuple_SET_ITEM(texts, i,
                              Py_NewRef(PyTuple_GET_ITEM(part_at(self, i)->cif->alone, 0)));

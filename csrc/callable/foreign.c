@@ -83,11 +83,10 @@ PyObject *nc_capsule(PyObject *Py_UNUSED(module), PyObject *args)
 PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 {
     PyObject *owner = is_our_capsule(made) ? block_of(made)->owner : NULL;
-    const PyNativeCallableTable *table;
     if (owner == NULL || !PyObject_TypeCheck(owner, (PyTypeObject *)&NcCallable_Type)) {
         Py_RETURN_NONE;
     }
-    table = ((NcCallable *)(void *)owner)->calls;
+    const PyNativeCallableTable *table = ((NcCallable *)(void *)owner)->calls;
     return Py_NewRef(nc_calltable_count(table) == 1 &&
                              nc_calltable_funcptr(&table->entries[0]) ==
                                  PyCapsule_GetPointer(made, PyCapsule_GetName(made))
@@ -138,11 +137,10 @@ static PyObject *form_of(int kind, PyObject *entry)
     NcCallInterface *cif = self->cif;
     int usual = (NC_SINGLE_FLAGS(self) & ~NO_MATTER) == 0;
     PyObject *form = usual ? cif->forms[kind] : NULL;
-    PyObject *bridge;
     if (NC_LIKELY(form != NULL)) {
         return Py_NewRef(form);
     }
-    bridge = bridge_of(kind);
+    PyObject *bridge = bridge_of(kind);
     form = bridge != NULL ? PyObject_CallMethod(bridge, "form", "O", entry) : NULL;
     if (form != NULL && usual) {
         nc_keep_first(&cif->forms[kind], Py_NewRef(form));
@@ -242,13 +240,11 @@ static PyObject *make_usual(int kind, PyObject *entry)
 static PyObject *taking_gil(PyObject *entry)
 {
     const NcCallable *self = (const NcCallable *)(void *)entry;
-    PyObject *thunks;
-    PyObject *made;
     if (entry == NULL || (NC_SINGLE_FLAGS(self) & NC_FLAG_NEEDS_GIL) == 0 || self->cif->variadic) {
         return entry;
     }
-    thunks = PyObject_CallNoArgs(nc_hooks.thunks);
-    made = thunks != NULL ? PyObject_CallMethod(thunks, "taking_gil", "O", entry) : NULL;
+    PyObject *thunks = PyObject_CallNoArgs(nc_hooks.thunks);
+    PyObject *made = thunks != NULL ? PyObject_CallMethod(thunks, "taking_gil", "O", entry) : NULL;
     Py_XDECREF(thunks);
     Py_DECREF(entry);
     return made;
@@ -538,14 +534,13 @@ PyObject *nc_foreign_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t 
  * attribute that raises would break code that lists attributes. */
 PyObject *nc_foreign_parameter(PyObject *object, void *Py_UNUSED(closure))
 {
-    PyObject *bridge;
     PyObject *foreign = foreign_of(object, NULL, 0, NULL, NC_TO_CTYPES);
     if (NC_LIKELY(foreign != NULL) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
         !PyErr_ExceptionMatches(PyExc_Exception)) {
         return foreign;
     }
     PyErr_Clear();
-    bridge = bridge_of(NC_TO_CTYPES);
+    PyObject *bridge = bridge_of(NC_TO_CTYPES);
     return bridge != NULL ? PyObject_CallMethod(bridge, "Unfit", "O", object) : NULL;
 }
 

@@ -109,10 +109,7 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
 {
     PyObject *name = nargs == 4 ? args[0] : NULL;
     Py_ssize_t length = 0;
-    const char *text;
     void *address = NULL;
-    NcCallInterface *cif;
-    PyObject *owner;
     PyObject *made = NULL;
     if (name == NULL || !PyType_Check(args[3]) ||
         !PyType_IsSubtype((PyTypeObject *)(void *)args[3], &PyTuple_Type)) {
@@ -124,11 +121,12 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
     if (!PyUnicode_CheckExact(name) || (!known && !PyUnicode_CheckExact(args[1]))) {
         Py_RETURN_NONE;
     }
-    cif = known ? (NcCallInterface *)(void *)Py_NewRef(args[1]) : nc_callinterface_of(args[1]);
+    NcCallInterface *cif =
+        known ? (NcCallInterface *)(void *)Py_NewRef(args[1]) : nc_callinterface_of(args[1]);
     if (cif == NULL) {
         return NULL;
     }
-    text = PyUnicode_AsUTF8AndSize(name, &length);
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
     if (text == NULL) {
         PyErr_Clear(); /* the name has lone surrogates, so no symbol has this name */
     }
@@ -137,7 +135,8 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
         Py_DECREF(cif);
         Py_RETURN_NONE;
     }
-    owner = nc_tuple_as(args[3], PyTuple_Pack(5, object, args[2], name, Py_None, Py_None));
+    PyObject *owner =
+        nc_tuple_as(args[3], PyTuple_Pack(5, object, args[2], name, Py_None, Py_None));
     if (owner != NULL) {
         made = nc_callable_make(cif, address, 0, owner, name);
         Py_DECREF(owner);
@@ -198,10 +197,9 @@ PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
     }
     if (path != Py_None) {
         if (!PyBytes_Check(path)) {
-            PyErr_Format(PyExc_TypeError,
-                         "the path of a library must be bytes or None (got %.200s)",
-                         Py_TYPE(path)->tp_name);
-            return NULL;
+            return PyErr_Format(PyExc_TypeError,
+                                "the path of a library must be bytes or None (got %.200s)",
+                                Py_TYPE(path)->tp_name);
         }
         name = PyBytes_AS_STRING(path);
     }

@@ -244,9 +244,8 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 static PyObject *object_argument(const NcPyCallback *self, size_t index, PyObject *given)
 {
     if (given == NULL) {
-        PyErr_Format(PyExc_ValueError, "argument %zu of '%U' must be an object (got NULL)",
-                     index + 1, nc_pycallback_name(self));
-        return NULL;
+        return PyErr_Format(PyExc_ValueError, "argument %zu of '%U' must be an object (got NULL)",
+                            index + 1, nc_pycallback_name(self));
     }
     return Py_NewRef(given);
 }
@@ -328,8 +327,8 @@ NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count
     PyObject *function = Py_XNewRef(self->function);
     PyObject *value = NULL;
     if (function == NULL) {
-        PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed", nc_pycallback_name(self));
-        return NULL;
+        return PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed",
+                            nc_pycallback_name(self));
     }
     /* Native callables may recurse into this function without calling a Python function, which
      * would check the depth. */

@@ -99,12 +99,11 @@ static int tell_unwinder(const char *name, unsigned char *frames)
 /* The contents of a section whose items have `step` bytes; NULL if truncated or misaligned. */
 static const void *contents(const File *file, const Elf64_Shdr *section, size_t step)
 {
-    const unsigned char *found;
     if (section->sh_offset > file->size || section->sh_size > file->size - section->sh_offset ||
         section->sh_size % step != 0) {
         return NULL;
     }
-    found = file->data + section->sh_offset;
+    const unsigned char *found = file->data + section->sh_offset;
     return (uintptr_t)found % 8 == 0 || step == 1 ? found : NULL;
 }
 
@@ -134,11 +133,10 @@ static int lay_out(File *file)
         size_t alignment = section->sh_addralign != 0 ? section->sh_addralign : 1;
         file->places[i] = NOWHERE;
         if (section->sh_type == SHT_SYMTAB) {
-            const Elf64_Shdr *names;
             if (file->symbols != NULL || section->sh_link >= file->count) {
                 return 0;
             }
-            names = &file->sections[section->sh_link];
+            const Elf64_Shdr *names = &file->sections[section->sh_link];
             file->symbols = (const Elf64_Sym *)contents(file, section, sizeof(Elf64_Sym));
             file->symbol_count = section->sh_size / sizeof(Elf64_Sym);
             file->names = (const char *)contents(file, names, 1);
@@ -185,14 +183,13 @@ static int relocate(const File *file, unsigned char *memory, size_t place, size_
     size_t width = type == R_X86_64_64 ? 8 : 4;
     size_t symbol = ELF64_R_SYM(reference->r_info);
     size_t target = symbol < file->symbol_count ? place_of(file, &file->symbols[symbol]) : NOWHERE;
-    uint64_t value;
     if ((type != R_X86_64_64 && type != R_X86_64_PC32 && type != R_X86_64_PLT32) ||
         target == NOWHERE || size < width || reference->r_offset > size - width ||
         reference->r_addend > MOST_BYTES || reference->r_addend < -MOST_BYTES) {
         return 0;
     }
     place += reference->r_offset;
-    value = (uint64_t)(uintptr_t)memory + target + (uint64_t)reference->r_addend;
+    uint64_t value = (uint64_t)(uintptr_t)memory + target + (uint64_t)reference->r_addend;
     if (type != R_X86_64_64) {
         value -= (uint64_t)(uintptr_t)memory + place;
     }
@@ -210,13 +207,13 @@ static int fill(const File *file, unsigned char *memory)
     }
     for (size_t i = 0; i < file->count; i++) {
         const Elf64_Shdr *section = &file->sections[i];
-        const Elf64_Rela *references;
         size_t target = section->sh_info;
         if ((section->sh_type != SHT_RELA && section->sh_type != SHT_REL) ||
             target >= file->count || file->places[target] == NOWHERE) {
             continue;
         }
-        references = (const Elf64_Rela *)contents(file, section, sizeof(Elf64_Rela));
+        const Elf64_Rela *references =
+            (const Elf64_Rela *)contents(file, section, sizeof(Elf64_Rela));
         if (section->sh_type == SHT_REL || references == NULL) {
             return 0;
         }
@@ -235,10 +232,9 @@ static uintptr_t address_of(const File *file, const unsigned char *memory, const
 {
     for (size_t i = 0; i < file->symbol_count; i++) {
         const Elf64_Sym *symbol = &file->symbols[i];
-        size_t place;
         if (ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL && symbol->st_name < file->names_size &&
             strcmp(file->names + symbol->st_name, name) == 0) {
-            place = place_of(file, symbol);
+            size_t place = place_of(file, symbol);
             return place != NOWHERE ? (uintptr_t)memory + place : 0;
         }
     }
@@ -312,12 +308,11 @@ PyObject *nc_load_object(PyObject *Py_UNUSED(module), PyObject *args)
     File file = {.frames = NOWHERE};
     Py_ssize_t size;
     const char *name;
-    PyObject *found;
     if (!PyArg_ParseTuple(args, "y#s", &file.data, &size, &name)) {
         return NULL;
     }
     file.size = (size_t)size;
-    found = load(&file, name);
+    PyObject *found = load(&file, name);
     return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
 }
 

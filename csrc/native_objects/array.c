@@ -30,21 +30,19 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if (!nc_type_is_native(of)) {
-        PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", of);
-        return NULL;
+        return PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", of);
     }
     const NcClass *cls = nc_class_with_objects(of);
     if (cls == NULL) {
         return NULL;
     }
     if (count < 0) {
-        PyErr_Format(PyExc_ValueError, "'count' must be 0 or more (got %zd)", count);
-        return NULL;
+        return PyErr_Format(PyExc_ValueError, "'count' must be 0 or more (got %zd)", count);
     }
     if ((of->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%s' cannot be instantiated: it has __abstractmethods__", of->tp_name);
-        return NULL;
+        return PyErr_Format(PyExc_TypeError,
+                            "class '%s' cannot be instantiated: it has __abstractmethods__",
+                            of->tp_name);
     }
     const int lasting = cls->lasting != 0;
     char *first = NULL;
@@ -119,9 +117,8 @@ static PyObject *array_item(PyObject *object, Py_ssize_t index)
 {
     Array *self = (Array *)(void *)object;
     if (index < 0 || index >= self->count) {
-        PyErr_Format(PyExc_IndexError, "index out of range for an array of %zd '%s' objects",
-                     self->count, self->type->tp_name);
-        return NULL;
+        return PyErr_Format(PyExc_IndexError, "index out of range for an array of %zd '%s' objects",
+                            self->count, self->type->tp_name);
     }
     return nc_object_as_python(self->first + index * self->stride);
 }
@@ -150,8 +147,7 @@ static PyObject *array_field(Array *self, PyObject *name)
                                          (PyObject *)part->type);
         }
     }
-    PyErr_Format(PyExc_KeyError, "class '%s' has no field %R", self->type->tp_name, name);
-    return NULL;
+    return PyErr_Format(PyExc_KeyError, "class '%s' has no field %R", self->type->tp_name, name);
 }
 
 static PyObject *array_subscript(PyObject *object, PyObject *key)
@@ -161,11 +157,10 @@ static PyObject *array_subscript(PyObject *object, PyObject *key)
         return array_field(self, key);
     }
     if (!PyIndex_Check(key)) {
-        PyErr_Format(
+        return PyErr_Format(
             PyExc_TypeError,
             "an array of native objects is indexed by an int or the name of a field (got %.200s)",
             Py_TYPE(key)->tp_name);
-        return NULL;
     }
     const Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
     if (index == -1 && PyErr_Occurred()) {

@@ -161,7 +161,6 @@ static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
 static char *atomic_arguments(const Field *self, const char *method, PyObject *const *args,
                               Py_ssize_t given, int wanted, uint64_t *numbers)
 {
-    char *place;
     int status = 0;
     if (given != wanted + 1) {
         PyErr_Format(PyExc_TypeError, "%s() of a field takes an object and %s (got %zd argument%s)",
@@ -169,7 +168,7 @@ static char *atomic_arguments(const Field *self, const char *method, PyObject *c
                      given == 1 ? "" : "s");
         return NULL;
     }
-    place = field_place(self, args[0]);
+    char *place = field_place(self, args[0]);
     if (place == NULL) {
         return NULL;
     }
@@ -191,13 +190,11 @@ static PyObject *field_add(PyObject *descriptor, PyObject *const *args, Py_ssize
     const Field *self = (const Field *)(const void *)descriptor;
     uint64_t added;
     uint64_t old = 0;
-    char *place;
     if (self->atomic && strchr("bBhHiIqQ", self->letter) == NULL) {
-        PyErr_Format(PyExc_TypeError, "%U is not an atomic integer; only these support add()",
-                     self->who);
-        return NULL;
+        return PyErr_Format(PyExc_TypeError,
+                            "%U is not an atomic integer; only these support add()", self->who);
     }
-    place = atomic_arguments(self, "add", args, given, 1, &added);
+    char *place = atomic_arguments(self, "add", args, given, 1, &added);
     if (place == NULL) {
         return NULL;
     }

@@ -116,8 +116,7 @@ static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     const NcClass *native = nc_type_class((PyTypeObject *)(void *)cls);
     if (native == NULL) {
-        PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", cls);
-        return NULL;
+        return PyErr_Format(PyExc_TypeError, "%R is not a class of native objects", cls);
     }
     Method *self = (Method *)(void *)type->tp_alloc(type, 0);
     if (self == NULL) {

@@ -281,9 +281,8 @@ PyObject *nc_pin_hold(PyObject *Py_UNUSED(module), PyObject *object)
 {
     getbufferproc export = nc_exporter_of(Py_TYPE(object));
     if (export == NULL) {
-        PyErr_Format(PyExc_TypeError, "a %.200s exports no memory of its own",
-                     Py_TYPE(object)->tp_name);
-        return NULL;
+        return PyErr_Format(PyExc_TypeError, "a %.200s exports no memory of its own",
+                            Py_TYPE(object)->tp_name);
     }
     return (PyObject *)pin_exported(object, export, PyBUF_FULL_RO);
 }

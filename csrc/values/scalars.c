@@ -439,13 +439,12 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
     double _Complex number = 0.0;
     size_t size = 0;
     size_t alignment = 0;
-    int found = 0;
     if (nc_integer_kind(code) != NULL) {
         return nc_convert_integer(name, index, value, code, out);
     }
     if (part == 'g') {
         /* Read these directly: a double cannot hold all long doubles. */
-        found = long_doubles_in(value, wide);
+        int found = long_doubles_in(value, wide);
         if (found < 0) {
             return -1;
         }
@@ -503,8 +502,7 @@ PyObject *nc_scalar_to_python(char code, const void *address)
         NC_FLOATS(FLOAT)
         NC_COMPLEXES(COMPLEX)
     default:
-        PyErr_Format(PyExc_SystemError, "'%c' is not a scalar", (int)code);
-        return NULL;
+        return PyErr_Format(PyExc_SystemError, "'%c' is not a scalar", (int)code);
     }
 #undef INTEGER
 #undef FLOAT

@@ -448,7 +448,6 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
 {
     PyObject *object = callback->object;
     const intptr_t failed = nc_load_acquire_intptr(&callback->failed);
-    PyObject *raised;
     if (object == NULL) {
         return PyErr_Occurred() ? -1 : 0;
     }
@@ -458,7 +457,7 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
             break;
         }
     }
-    raised = nc_exception_take();
+    PyObject *raised = nc_exception_take();
     if (failed == NC_FAILED_RAISED) {
         if (raised != NULL) {
             nc_exception_put(raised);

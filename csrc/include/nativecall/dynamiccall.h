@@ -111,7 +111,6 @@ NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
     NcCallChoice choice;
     const int nogil = nc_calltable_flags_suit(flags, NC_CALL_REFUSE_NOGIL);
     size_t count;
-    size_t i;
 
     if (!nc_calltable_flags_suit(flags, 0) ||
         nc_call_types(signature, choice.targets, &count) != NC_OK || count != call->count ||
@@ -119,7 +118,7 @@ NC_STATIC void nc_call_offer(NcCall *call, const PyNativeCallableEntry *entry)
         return;
     }
     choice.cost = 0;
-    for (i = 0; i <= count; i++) {
+    for (size_t i = 0; i <= count; i++) {
         int step;
         if (i == 0 && call->types[0].kind == NC_KIND_VOID) {
             /* Refuse an object result that the caller does not want: it would leak. */
@@ -200,7 +199,6 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
 {
     char text[NC_SIGNATURE_MAX_LENGTH + 1];
     size_t length;
-    int status;
 
     memset(call, 0, sizeof *call);
     call->way = NC_WAY_BOXED;
@@ -209,7 +207,7 @@ NC_STATIC int nc_call_prepare(NcCall *call, PyObject *obj, const char *signature
         PyErr_SetString(PyExc_SystemError, "nc_call_prepare was called with NULL as the object");
         return -1;
     }
-    status = nc_signature_canonical(signature, strlen(signature), text, sizeof text, &length);
+    int status = nc_signature_canonical(signature, strlen(signature), text, sizeof text, &length);
     if (status != NC_OK) {
         PyErr_Format(PyExc_ValueError, NC_CALL_SHOWN " is not a signature: %s", signature,
                      nc_call_ellipsis(signature), nc_status_text(status));
@@ -302,10 +300,9 @@ NC_STATIC int nc_call_unbox_integer(const NcCallType *type, PyObject *result, vo
 NC_STATIC int nc_call_unbox_float(const NcCallType *type, PyObject *result, double number, void *at)
 {
     char name[3] = "Z";
-    long double held;
     name[type->kind == NC_KIND_COMPLEX] = type->code;
     nc_write_float(type->code, (long double)number, at);
-    held = nc_read_float(type->code, at);
+    long double held = nc_read_float(type->code, at);
     return nc_overflows((long double)number, (double)held) ? nc_unbox_overflow(result, name) : 0;
 }
 
@@ -388,13 +385,12 @@ NC_STATIC void nc_call_native(const NcCall *call, void *function, const NcCallCh
 {
     const void *widened[NC_CALL_MAX_ARGUMENTS];
     NcCallCell cells[NC_CALL_MAX_ARGUMENTS + 1];
-    size_t i;
 
     if (choice->cost == 0) {
         nc_registercall(&choice->how, function, result, args);
         return;
     }
-    for (i = 0; i < call->count; i++) {
+    for (size_t i = 0; i < call->count; i++) {
         nc_call_widen(&call->types[i + 1], args[i], &choice->targets[i + 1], &cells[i + 1]);
         widened[i] = &cells[i + 1];
     }
@@ -436,7 +432,6 @@ NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *
     PyObject *callable = call->callable;
     PyObject *object = NULL;
     void *target = gives_object ? (void *)&object : result;
-    int status;
     if (call->function == NULL) {
         return nc_call_boxed(call, result, args);
     }
@@ -450,7 +445,7 @@ NC_NOINLINE NC_OPAQUE int nc_call(const NcCall *call, void *result, const void *
     } else {
         nc_call_native(call, call->function, &call->choice, target, args);
     }
-    status = nc_call_outcome(call, callable, gives_object ? &object : NULL, result != NULL);
+    int status = nc_call_outcome(call, callable, gives_object ? &object : NULL, result != NULL);
     Py_DECREF(callable);
     if (gives_object && result != NULL) {
         memcpy(result, &object, sizeof object);

@@ -96,16 +96,14 @@ NC_HOT_INLINE const void *nc_native_at_slot(PyObject *obj, uintptr_t id, intptr_
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
     const PyCustomSlotTable *slots =
         (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots);
-    const PyCustomSlot *slot;
-    const void *table;
     if (NC_UNLIKELY(slots == NULL)) {
         return NULL;
     }
-    slot = nc_slottable_rows(slots) + expected_pos;
+    const PyCustomSlot *slot = nc_slottable_rows(slots) + expected_pos;
     if (NC_UNLIKELY(slot->id != id)) {
         return NULL;
     }
-    table = NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
+    const void *table = NC_ABI_LOAD((const char *)obj + slot->data.objoffset);
     NC_ASSUME(table != NULL); /* objects without entries have an empty table */
     return table;
 }
@@ -248,11 +246,10 @@ NC_NOINLINE void *nc_native_function_packed(PyObject *obj, const uint64_t *words
                                             uintptr_t refuse)
 {
     const uint64_t *table = nc_native_packed_table(obj);
-    const uint64_t *entry;
     if (NC_UNLIKELY(table == NULL)) {
         return nc_native_packed_in_calls(obj, words, count, refuse);
     }
-    entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
+    const uint64_t *entry = nc_packed_find(table, words, count, NC_PACKED_REFUSE(refuse));
     return entry != NULL ? nc_packed_funcptr(entry, count) : NULL;
 }
 

@@ -143,11 +143,10 @@ NC_STATIC const NcClass *nc_class_of(PyObject *type)
 /* Import the package if it is installed: it provides the descriptors of fields and methods. */
 NC_STATIC int nc_objects_ask_package(void)
 {
-    PyObject *package = NULL;
     if (nc_objects->publish != NULL) {
         return 0;
     }
-    package = PyImport_ImportModule("nativecall._native_objects");
+    PyObject *package = PyImport_ImportModule("nativecall._native_objects");
     if (package == NULL && !PyErr_ExceptionMatches(PyExc_ImportError)) {
         return -1;
     }
@@ -166,9 +165,7 @@ NC_STATIC int nc_objects_ask_package(void)
 NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, const char *module,
                                          PyObject *more)
 {
-    PyObject *space = NULL;
     PyObject *type = NULL;
-    const NcClass *made = NULL;
     if (own->name == NULL || *own->name == 0) {
         PyErr_Format(PyExc_TypeError, "a class of native objects needs a name (got %s)",
                      own->name != NULL ? "an empty one" : "NULL");
@@ -177,14 +174,14 @@ NC_STATIC const NcClass *nc_class_define(const NcClass *own, PyObject *bases, co
     if (nc_objects_import() < 0 || nc_objects_ask_package() < 0) {
         return NULL;
     }
-    space = Py_BuildValue("{s:(),s:s,s:N}", "__slots__", "__module__", module, NC_CLASS_ATTRIBUTE,
-                          nc_class_capsule(own));
+    PyObject *space = Py_BuildValue("{s:(),s:s,s:N}", "__slots__", "__module__", module,
+                                    NC_CLASS_ATTRIBUTE, nc_class_capsule(own));
     if (space != NULL && (more == NULL || PyDict_Update(space, more) == 0)) {
         type = PyObject_CallFunction((PyObject *)nc_objects->metatype,
                                      bases != NULL ? "sOO" : "s(O)O", own->name,
                                      bases != NULL ? bases : (PyObject *)nc_objects->root, space);
     }
-    made = type != NULL ? nc_class_of(type) : NULL;
+    const NcClass *made = type != NULL ? nc_class_of(type) : NULL;
     Py_XDECREF(space);
     Py_XDECREF(type);
     return made;
@@ -196,14 +193,11 @@ NC_STATIC int nc_method_key(const char *name, const char *signature, const char 
 {
     char canonical[NC_SIGNATURE_MAX_LENGTH + 1];
     size_t length = 0;
-    PyObject *text;
-    const char *bytes;
     Py_ssize_t size = 0;
-    int status;
     if (nc_signature_checked(signature, canonical, &length) < 0) {
         return -1;
     }
-    text = PyUnicode_FromString(name);
+    PyObject *text = PyUnicode_FromString(name);
     if (text != NULL && PyUnicode_IsIdentifier(text) <= 0) {
         PyErr_Format(PyExc_ValueError, "the name of a method must be an identifier (got %R)", text);
         Py_CLEAR(text);
@@ -211,8 +205,8 @@ NC_STATIC int nc_method_key(const char *name, const char *signature, const char 
     if (text != NULL) {
         Py_SETREF(text, PyUnicode_FromFormat("%U %s", text, canonical));
     }
-    bytes = text != NULL ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
-    status = bytes != NULL ? PyExtensibleType_Intern(bytes, size, out) : -1;
+    const char *bytes = text != NULL ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
+    int status = bytes != NULL ? PyExtensibleType_Intern(bytes, size, out) : -1;
     Py_XDECREF(text);
     return status;
 }
@@ -252,11 +246,10 @@ NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *
  * of nc_objects_import. GIL required. */
 NC_STATIC NcObject *nc_object_from_python(PyObject *object, const NcClass *cls)
 {
-    NcObject *found;
     if (nc_objects_import() < 0) {
         return NULL;
     }
-    found = nc_object_of_python(object, cls);
+    NcObject *found = nc_object_of_python(object, cls);
     if (found == NULL) {
         PyErr_Format(PyExc_TypeError, "expected a native object%s%s (got %.200s)",
                      cls != NULL ? " of class " : "", cls != NULL ? cls->name : "",
@@ -291,7 +284,6 @@ NC_C_END
  * std::invalid_argument, and exceptions of constructors. A failed construction leaves no object. */
 namespace nativecall
 {
-
 /* A pointer to the C++ part of a native object. Owns one native reference. */
 template <class T> class Ref
 {

@@ -182,8 +182,7 @@ NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProble
     int fits = (cls->fields_align & (cls->fields_align - 1)) == 0 &&
                cls->fields_align <= NC_OBJECT_ALIGN && cls->fields_size <= NC_CLASS_MOST;
     size_t depth = NC_OBJECT_HEAD;
-    size_t i;
-    for (i = 0; i < cls->part_count; i++) {
+    for (size_t i = 0; i < cls->part_count; i++) {
         const size_t at =
             first != NULL ? nc_parts_find(first->parts, first->part_count, cls->parts[i].cls) : 0;
         cls->parts[i].offset = 0;
@@ -193,7 +192,7 @@ NC_STATIC int nc_class_lay_out(NcClass *cls, const NcClass *first, NcClassProble
             depth = lowest > depth ? lowest : depth;
         }
     }
-    for (i = cls->part_count; fits && i-- > 0;) {
+    for (size_t i = cls->part_count; fits && i-- > 0;) {
         const NcClass *part = cls->parts[i].cls;
         if (cls->parts[i].offset == 0) {
             depth += part->fields_size;
@@ -227,14 +226,13 @@ NC_STATIC int nc_key_names(const char *key, const char *name, size_t length)
 NC_STATIC size_t nc_class_defines(const NcClass *cls, const char *name, size_t length,
                                   const char **key)
 {
-    size_t i;
     *key = NULL;
-    for (i = 0; i < cls->field_count; i++) {
+    for (size_t i = 0; i < cls->field_count; i++) {
         if (strncmp(cls->fields[i].name, name, length) == 0 && cls->fields[i].name[length] == 0) {
             return i + 1;
         }
     }
-    for (i = 0; i < cls->method_count; i++) {
+    for (size_t i = 0; i < cls->method_count; i++) {
         if (nc_key_names(cls->methods[i].key, name, length)) {
             *key = cls->methods[i].key;
             return cls->field_count + i + 1;
@@ -249,8 +247,7 @@ NC_STATIC int nc_class_check_name(const NcClass *cls, size_t which, size_t numbe
                                   const char *key, NcClassProblem *problem)
 {
     const size_t length = key != NULL ? (size_t)(strchr(key, ' ') - key) : strlen(name);
-    size_t i;
-    for (i = which; i < cls->part_count; i++) {
+    for (size_t i = which; i < cls->part_count; i++) {
         const char *other = NULL;
         const size_t found = nc_class_defines(cls->parts[i].cls, name, length, &other);
         if (i == which ? found != number : found != 0 && (key == NULL || other != key)) {
@@ -269,18 +266,17 @@ NC_STATIC int nc_class_check_name(const NcClass *cls, size_t which, size_t numbe
 
 NC_STATIC int nc_class_check_names(const NcClass *cls, NcClassProblem *problem)
 {
-    size_t i, n;
     int status = NC_OK;
     /* If the first base's MRO is the rest of this MRO, it was checked when that base was built. */
     const size_t count = cls->part_count > 1 && cls->parts[1].cls->part_count == cls->part_count - 1
                              ? 1
                              : cls->part_count;
-    for (i = 0; i < count && status == NC_OK; i++) {
+    for (size_t i = 0; i < count && status == NC_OK; i++) {
         const NcClass *part = cls->parts[i].cls;
-        for (n = 0; n < part->field_count && status == NC_OK; n++) {
+        for (size_t n = 0; n < part->field_count && status == NC_OK; n++) {
             status = nc_class_check_name(cls, i, n + 1, part->fields[n].name, NULL, problem);
         }
-        for (n = 0; n < part->method_count && status == NC_OK; n++) {
+        for (size_t n = 0; n < part->method_count && status == NC_OK; n++) {
             const char *key = part->methods[n].key;
             status = nc_class_check_name(cls, i, part->field_count + n + 1, key, key, problem);
         }
@@ -303,8 +299,7 @@ NC_STATIC size_t nc_field_size(const NcField *field)
 NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, size_t size)
 {
     const NcField *field = &cls->fields[which];
-    size_t i;
-    for (i = 0; i < cls->field_count; i++) {
+    for (size_t i = 0; i < cls->field_count; i++) {
         const NcField *other = &cls->fields[i];
         const size_t own = nc_field_size(other);
         if (i != which && (nc_field_size(field) > 1 || own > 1) &&
@@ -319,10 +314,8 @@ NC_STATIC const NcField *nc_class_field_over(const NcClass *cls, size_t which, s
  * Python code checks the types and sizes of all other fields. */
 NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 {
-    size_t i;
-    for (i = 0; i < cls->field_count; i++) {
+    for (size_t i = 0; i < cls->field_count; i++) {
         const NcField *field = &cls->fields[i];
-        const NcField *over;
         const size_t size = nc_field_size(field);
         if (field->offset % size != 0 || cls->fields_align % size != 0 || cls->fields_size < size ||
             field->offset > cls->fields_size - size) {
@@ -332,7 +325,7 @@ NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
                            cls->name, field->name, cls->fields_size);
             return NC_E_RANGE;
         }
-        over = nc_class_field_over(cls, i, size);
+        const NcField *over = nc_class_field_over(cls, i, size);
         if (over != NULL) {
             (void)snprintf(problem->text, sizeof problem->text, NC_FIELDS_OVERLAP, cls->name,
                            field->name, over->name);
@@ -349,10 +342,9 @@ NC_STATIC int nc_class_check_fields(const NcClass *cls, NcClassProblem *problem)
 NC_STATIC const NcMethod *nc_class_defined(const NcClass *cls, size_t from, const char *key,
                                            size_t *which)
 {
-    size_t i, n;
-    for (i = from; i < cls->part_count; i++) {
+    for (size_t i = from; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;
-        for (n = 0; n < part->method_count; n++) {
+        for (size_t n = 0; n < part->method_count; n++) {
             if (part->methods[n].key == key) {
                 *which = i;
                 return &part->methods[n];
@@ -391,40 +383,37 @@ NC_STATIC int nc_class_build_table(NcClass *cls, const NcClass *first)
     const size_t inherited = first != NULL ? first->slots->count : 0;
     size_t capacity = inherited + 1 + cls->part_count;
     size_t count = 0;
-    size_t i, n;
-    PyCustomSlot *rows;
-    int status;
-    for (i = 0; i < cls->part_count; i++) {
+    for (size_t i = 0; i < cls->part_count; i++) {
         capacity += cls->parts[i].cls->method_count;
     }
-    rows = (PyCustomSlot *)calloc(capacity, sizeof *rows);
+    PyCustomSlot *rows = (PyCustomSlot *)calloc(capacity, sizeof *rows);
     if (rows == NULL) {
         return NC_E_NOMEM;
     }
-    for (i = 0; i < inherited; i++) {
+    for (size_t i = 0; i < inherited; i++) {
         rows[count++] = nc_class_row(cls, nc_slottable_rows(first->slots)[i].id);
     }
     if (inherited == 0) {
         rows[count++] = nc_class_row(cls, NC_SLOT_NATIVECLASS_ID);
     }
-    for (i = cls->part_count; i-- > 0;) {
+    for (size_t i = cls->part_count; i-- > 0;) {
         const NcClass *part = cls->parts[i].cls;
         if (inherited == 0 || nc_slottable_find(first->slots, (uintptr_t)part) == NULL) {
             rows[count++] = nc_class_row(cls, (uintptr_t)part);
         }
-        for (n = 0; n < part->method_count; n++) {
+        for (size_t n = 0; n < part->method_count; n++) {
             const char *key = part->methods[n].key;
             if (nc_rows_find(rows, count, (uintptr_t)key) == NULL) {
                 rows[count++] = nc_class_row(cls, (uintptr_t)key);
             }
         }
     }
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         /* Only abstract methods have NULL data: no class is at address 0, and no fields are at
          * offset 0. */
         cls->flags |= rows[i].data.pointer == NULL ? (uint32_t)NC_CLASS_ABSTRACT : 0;
     }
-    status = nc_slottable_build(rows, count, &cls->slots, NULL);
+    int status = nc_slottable_build(rows, count, &cls->slots, NULL);
     free(rows);
     return status;
 }
@@ -471,13 +460,11 @@ NC_STATIC NcClass *nc_class_copy(const NcClass *own)
     size_t bytes = fields_bytes + methods_bytes + strlen(own->name) + 1;
     NcClass *cls = (NcClass *)calloc(1, sizeof *cls);
     NcField *fields;
-    char *at;
-    size_t i;
-    for (i = 0; i < own->field_count; i++) {
+    for (size_t i = 0; i < own->field_count; i++) {
         const char *type = own->fields[i].type;
         bytes += strlen(own->fields[i].name) + 1 + (type != NULL ? strlen(type) + 1 : 0);
     }
-    at = (char *)malloc(bytes);
+    char *at = (char *)malloc(bytes);
     if (cls == NULL || at == NULL) {
         free(cls);
         free(at);
@@ -497,7 +484,7 @@ NC_STATIC NcClass *nc_class_copy(const NcClass *own)
     }
     at += fields_bytes + methods_bytes;
     cls->name = nc_text_copy(&at, own->name);
-    for (i = 0; i < own->field_count; i++) {
+    for (size_t i = 0; i < own->field_count; i++) {
         fields[i] = own->fields[i];
         fields[i].name = nc_text_copy(&at, fields[i].name);
         fields[i].type = nc_text_copy(&at, fields[i].type);
@@ -516,8 +503,6 @@ NC_STATIC NcClass *nc_class_copy(const NcClass *own)
 NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *const *order,
                             size_t count, NcClassProblem *problem)
 {
-    size_t i, n;
-    int status;
 
     problem->text[0] = 0;
     cls->struct_size = sizeof *cls;
@@ -530,10 +515,10 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *c
     }
     cls->parts[0].cls = cls;
     cls->part_count = count + 1;
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         cls->parts[i + 1].cls = order[i];
     }
-    status = nc_class_check_fields(cls, problem);
+    int status = nc_class_check_fields(cls, problem);
     status = status == NC_OK ? nc_class_lay_out(cls, first, problem) : status;
     status = status == NC_OK ? nc_class_check_names(cls, problem) : status;
     status = status == NC_OK ? nc_class_build_table(cls, first) : status;
@@ -545,10 +530,10 @@ NC_STATIC int nc_class_make(NcClass *cls, const NcClass *first, const NcClass *c
     }
     cls->flags |= NC_CLASS_MADE | NC_CLASS_PLAIN;
     cls->flags |= cls->before - NC_OBJECT_HEAD > NC_CLASS_FEW ? NC_CLASS_LARGE : 0;
-    for (i = 0; i < cls->part_count; i++) {
+    for (size_t i = 0; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;
         int plain = part->destroy == NULL;
-        for (n = 0; n < part->field_count; n++) {
+        for (size_t n = 0; n < part->field_count; n++) {
             plain = plain && part->fields[n].type != NULL;
         }
         cls->flags &= plain ? ~(uint32_t)0 : ~(uint32_t)NC_CLASS_PLAIN;

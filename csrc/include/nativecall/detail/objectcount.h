@@ -179,14 +179,13 @@ NC_STATIC_INLINE void nc_object_release(NcObject *object);
 NC_STATIC void nc_object_destroy(NcObject *object, size_t first)
 {
     const NcClass *cls = nc_object_class(object);
-    size_t i, n;
-    for (i = first; i < cls->part_count; i++) {
+    for (size_t i = first; i < cls->part_count; i++) {
         const NcClass *part = cls->parts[i].cls;
         char *fields = (char *)object + cls->parts[i].offset;
         if (part->destroy != NULL) {
             part->destroy(fields);
         }
-        for (n = 0; n < part->field_count; n++) {
+        for (size_t n = 0; n < part->field_count; n++) {
             if (part->fields[n].type == NULL) {
                 NcObject *other = *(NcObject **)(void *)(fields + part->fields[n].offset);
                 if (other != NULL) {
@@ -202,13 +201,12 @@ NC_STATIC void nc_object_destroy(NcObject *object, size_t first)
  * type. */
 NC_NOINLINE void nc_object_dispose_apart(NcObject *object)
 {
-    void **waiting;
     void *first = NULL;
     if ((nc_object_head(object)->state & NC_OBJECT_HOLDS) == 0) {
         nc_object_free(object);
         return;
     }
-    waiting = nc_object_class(object)->waiting;
+    void **waiting = nc_object_class(object)->waiting;
     do {
         first = nc_load_relaxed_ptr(waiting);
         nc_object_set_next(object, first);
@@ -335,8 +333,7 @@ NC_STATIC NcObject *nc_object_make(const NcClass *cls)
 NC_STATIC void nc_object_create(NcObject *object, size_t first)
 {
     const NcClass *cls = nc_object_class(object);
-    size_t i;
-    for (i = cls->part_count; i-- > first;) {
+    for (size_t i = cls->part_count; i-- > first;) {
         if (cls->parts[i].cls->create != NULL) {
             cls->parts[i].cls->create((char *)object + cls->parts[i].offset);
         }
@@ -366,21 +363,19 @@ NC_STATIC_INLINE NcObject *nc_object_new(const NcClass *cls)
 NC_STATIC NcObject *nc_objects_make(const NcClass *cls, size_t count, uintptr_t state)
 {
     const size_t stride = nc_class_stride(cls);
-    NcObjectBlock *block;
-    char *memory;
-    size_t i;
     if ((cls->flags & NC_CLASS_ABSTRACT) != 0 || count == 0 ||
         count > (SIZE_MAX >> NC_OBJECT_INDEX_SHIFT) / stride) {
         return NULL;
     }
-    block = (NcObjectBlock *)calloc(1, nc_memory_size(sizeof *block + count * stride));
+    NcObjectBlock *block =
+        (NcObjectBlock *)calloc(1, nc_memory_size(sizeof *block + count * stride));
     if (block == NULL) {
         return NULL;
     }
     block->living = count;
     block->bytes = sizeof *block + count * stride;
-    memory = (char *)(block + 1);
-    for (i = 0; i < count; i++) {
+    char *memory = (char *)(block + 1);
+    for (size_t i = 0; i < count; i++) {
         const uintptr_t place = NC_OBJECT_IN_BLOCK | (uintptr_t)i << NC_OBJECT_INDEX_SHIFT;
         NcObject *object = memory + cls->before + i * stride;
         nc_object_create(nc_object_begin(object, cls, state | place), 0);
@@ -404,12 +399,11 @@ NC_STATIC_INLINE NcObject *nc_objects_new(const NcClass *cls, size_t count)
 NC_HOT_INLINE void *nc_object_cast(const NcObject *object, const NcClass *cls)
 {
     const NcClass *own = nc_object_class(object);
-    const PyCustomSlot *row;
     NC_OBJECT_CHECK_MEMORY(object, "cast");
     if (NC_LIKELY(own == cls)) {
         return (char *)(uintptr_t)object + cls->offset;
     }
-    row = nc_class_slot(own, cls);
+    const PyCustomSlot *row = nc_class_slot(own, cls);
     return row != NULL ? (char *)(uintptr_t)object + row->data.objoffset : NULL;
 }
 

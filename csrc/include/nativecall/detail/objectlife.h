@@ -57,11 +57,10 @@ NC_STATIC_INLINE NcClass *nc_type_class(PyTypeObject *type)
  * types. */
 NC_STATIC void nc_objects_settle(void)
 {
-    NcObject *object = NULL;
     if (NC_LIKELY(nc_load_relaxed_ptr(&nc_objects->waiting) == NULL)) {
         return;
     }
-    object = NC_SWAP_PTR(&nc_objects->waiting, (void *)NULL);
+    NcObject *object = NC_SWAP_PTR(&nc_objects->waiting, (void *)NULL);
     while (object != NULL) {
         NcObject *next = nc_object_next(object);
         PyObject *type = (PyObject *)nc_object_class(object)->type;
@@ -150,18 +149,15 @@ static size_t nc_objects_young_most = 700;
 NC_COLD void nc_objects_collect(void)
 {
     const size_t made = nc_objects_young;
-    PyObject *module = NULL;
-    PyObject *limits = NULL;
-    PyObject *counts = NULL;
     PyObject *found = NULL;
     long limit[3], count[3];
     nc_objects_young = 0;
     if (!PyGC_IsEnabled()) {
         return;
     }
-    module = PyImport_ImportModule("gc");
-    limits = module != NULL ? PyObject_CallMethod(module, "get_threshold", NULL) : NULL;
-    counts = limits != NULL ? PyObject_CallMethod(module, "get_count", NULL) : NULL;
+    PyObject *module = PyImport_ImportModule("gc");
+    PyObject *limits = module != NULL ? PyObject_CallMethod(module, "get_threshold", NULL) : NULL;
+    PyObject *counts = limits != NULL ? PyObject_CallMethod(module, "get_count", NULL) : NULL;
     if (counts != NULL && PyArg_ParseTuple(limits, "lll", &limit[0], &limit[1], &limit[2]) &&
         PyArg_ParseTuple(counts, "lll", &count[0], &count[1], &count[2])) {
         nc_objects_young_most = limit[0] > 0 ? (size_t)limit[0] : 700; /* 0: collection disabled */
@@ -181,18 +177,16 @@ NC_COLD void nc_objects_collect(void)
 /* tp_alloc. */
 NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
 {
-    const NcClass *cls;
-    NcObject *object = NULL;
     (void)items;
     nc_objects_settle();
-    cls = nc_class_with_objects(type);
+    const NcClass *cls = nc_class_with_objects(type);
     if (cls == NULL) {
         return NULL;
     }
     if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most) {
         nc_objects_collect();
     }
-    object = nc_object_new(cls);
+    NcObject *object = nc_object_new(cls);
     return object != NULL ? nc_object_appear(object, type) : PyErr_NoMemory();
 }
 
@@ -302,7 +296,6 @@ NC_STATIC void nc_object_take_down_now(PyObject *self)
 NC_NOINLINE void nc_object_take_down(PyObject *self)
 {
     const uintptr_t state = nc_object_head(self)->state;
-    NcTakingDown *taking;
     if ((state & NC_OBJECT_ENDED) != 0) {
         nc_objects_young -= nc_objects_young != 0;
         nc_object_part(self);
@@ -311,7 +304,7 @@ NC_NOINLINE void nc_object_take_down(PyObject *self)
     if ((state & NC_OBJECT_ENDING) != 0) {
         return;
     }
-    taking = &nc_taking_down;
+    NcTakingDown *taking = &nc_taking_down;
     if (taking->depth >= NC_TAKING_DOWN_DEPTH && nc_object_wait(taking, self)) {
         return;
     }

@@ -110,9 +110,8 @@ static int nc_memory_has_key = 0;
 NC_STATIC void nc_memory_free_all(void *pointer)
 {
     NcMemory *memory = (NcMemory *)pointer;
-    size_t i;
     memory->most = 0;
-    for (i = 0; i < NC_MEMORY_SIZES; i++) {
+    for (size_t i = 0; i < NC_MEMORY_SIZES; i++) {
         while (memory->of[i].first != NULL) {
             void *block = memory->of[i].first;
             memory->of[i].first = *(void **)block;
@@ -160,12 +159,11 @@ NC_STATIC_INLINE void *nc_memory_take(size_t size)
 NC_STATIC_INLINE void nc_memory_give(void *block, size_t size)
 {
     const size_t which = (size + NC_MEMORY_STEP - 1) / NC_MEMORY_STEP;
-    NcMemory *memory;
     if (NC_UNLIKELY(which >= NC_MEMORY_SIZES)) {
         free(block);
         return;
     }
-    memory = &nc_memory;
+    NcMemory *memory = &nc_memory;
     if (NC_UNLIKELY(memory->of[which].count >= memory->most)) {
         nc_memory_give_apart(memory, block);
         return;

@@ -127,10 +127,6 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     PyObject *name = NULL;
     PyObject *bases = NULL;
     PyObject *given = NULL;
-    PyObject *space = NULL;
-    PyObject *capsule = NULL;
-    PyObject *again = NULL;
-    PyObject *made = NULL;
     PyObject *dict = NULL;
     NcClass *cls = NULL;
     PyTypeObject *type = NULL;
@@ -139,10 +135,10 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
                           &given)) {
         return NULL;
     }
-    space = PyDict_Copy(given);
-    capsule = space != NULL ? nc_class_from_space(name, bases, space) : NULL;
-    again = capsule != NULL ? PyTuple_Pack(3, name, bases, space) : NULL;
-    made = again != NULL ? nc_metatype->tp_new(meta, again, kwargs) : NULL;
+    PyObject *space = PyDict_Copy(given);
+    PyObject *capsule = space != NULL ? nc_class_from_space(name, bases, space) : NULL;
+    PyObject *again = capsule != NULL ? PyTuple_Pack(3, name, bases, space) : NULL;
+    PyObject *made = again != NULL ? nc_metatype->tp_new(meta, again, kwargs) : NULL;
     if (made == NULL) {
         goto end;
     }

@@ -103,13 +103,12 @@ NC_COLD int nc_prototype_type(const char **at, char **out)
  * or NC_E_FORMAT if `text` is not a function declaration or has unsupported types. */
 NC_COLD int nc_prototype_signature(const char *text, char *out)
 {
-    char *first;
     int status = nc_prototype_type(&text, &out);
     if (status != NC_OK || *text++ != '(') {
         return NC_E_FORMAT;
     }
     *out++ = ':';
-    first = out;
+    char *first = out;
     text += strspn(text, " ");
     while (*text != ')' || out != first) {
         status = nc_prototype_type(&text, &out);

@@ -92,7 +92,6 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
     size_t *next = is_float ? &used->floats : &used->ints;
     const size_t all = is_float ? NC_REGISTERCALL_FLOATS : NC_REGISTERCALL_INTS;
     const int in_registers = *next + count <= all;
-    size_t i;
 
     if (!in_registers) {
         const size_t bytes = count * size;
@@ -111,7 +110,7 @@ NC_STATIC int nc_registercall_place(NcRegisterCall *how, NcRegistersUsed *used, 
             return NC_E_MISSING;
         }
     }
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         NcRegisterPart *part = &how->part[how->parts++];
         size_t word = NC_REGISTERCALL_INTS + NC_REGISTERCALL_FLOATS;
         if (in_registers) {
@@ -303,10 +302,9 @@ NC_NOINLINE NC_OPAQUE void nc_registercall(const NcRegisterCall *how, void *func
     long double wide;
     NcTwoDoubles two;
     char spare[16];
-    size_t i;
 
     memset(&all, 0, how->stack != 0 ? sizeof all : NC_RC_AT * sizeof all.word[0]);
-    for (i = 0; i < how->parts; i++) {
+    for (size_t i = 0; i < how->parts; i++) {
         const NcRegisterPart *part = &how->part[i];
         all.word[part->word] = nc_registercall_load(part, args[part->argument]);
     }

@@ -35,7 +35,6 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
     PyCustomSlot *own = NULL;
     size_t own_count = 0;
-    PyObject *tree = NULL;
     int status = -1;
     if (PyType_Type.tp_init(object, args, kwargs) < 0) {
         return -1;
@@ -47,7 +46,7 @@ NC_STATIC int nc_metatype_init(PyObject *object, PyObject *args, PyObject *kwarg
         return -1;
     }
     /* __init_subclass__ may have created subclasses already. */
-    tree = nc_type_tree((PyTypeObject *)(void *)object);
+    PyObject *tree = nc_type_tree((PyTypeObject *)(void *)object);
     if (tree != NULL && self->etp_private != NULL) {
         status = 0; /* reading the slots ran Python code that called __init__ */
     } else if (tree != NULL && nc_type_adopt(self, own, own_count, 0) == 0) {
@@ -133,19 +132,17 @@ NC_STATIC int nc_mro_changes_nothing(const PyHeapExtensibleTypeObject *self, PyO
 NC_STATIC PyObject *nc_metatype_mro(PyObject *object, PyObject *none)
 {
     PyHeapExtensibleTypeObject *self = (PyHeapExtensibleTypeObject *)(void *)object;
-    PyObject *changed = NULL;
     PyObject *mro = PyObject_CallMethod((PyObject *)&PyType_Type, "mro", "O", object);
-    int refused = 0;
     (void)none;
     if (mro == NULL || self->etp_private == NULL || ((PyTypeObject *)self)->tp_mro == NULL) {
         return mro;
     }
-    changed = PyList_AsTuple(mro);
+    PyObject *changed = PyList_AsTuple(mro);
     if (changed == NULL) {
         Py_DECREF(mro);
         return NULL;
     }
-    refused = !nc_bases_change_covers(mro) && !nc_mro_changes_nothing(self, changed);
+    int refused = !nc_bases_change_covers(mro) && !nc_mro_changes_nothing(self, changed);
     Py_DECREF(changed);
     if (refused) {
         PyErr_Format(PyExc_TypeError,
@@ -178,8 +175,6 @@ NC_STATIC int nc_metatype_set(PyObject *object, PyObject *name, PyObject *value,
 
 NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *value)
 {
-    PyObject *before = NULL;
-    PyObject *after = NULL;
     PyObject *raised = NULL;
     int bases = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__bases__") == 0;
     if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
@@ -193,7 +188,7 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
     }
     /* List the subclasses before the assignment. If they cannot be listed again afterwards, for
      * lack of memory, the tables of the classes in this first list are withdrawn. */
-    before = nc_type_tree((PyTypeObject *)(void *)object);
+    PyObject *before = nc_type_tree((PyTypeObject *)(void *)object);
     if (before == NULL) {
         return -1;
     }
@@ -203,7 +198,7 @@ NC_STATIC int nc_metatype_setattro(PyObject *object, PyObject *name, PyObject *v
          * value before CPython restored the old one. */
         raised = nc_exception_take();
     }
-    after = nc_type_tree((PyTypeObject *)(void *)object);
+    PyObject *after = nc_type_tree((PyTypeObject *)(void *)object);
     if (after != NULL && nc_types_refresh(after) < 0) {
         status = -1;
     } else if (after == NULL) {
@@ -258,7 +253,6 @@ NC_STATIC int nc_type_check_call_rows(PyTypeObject *type, const PyCustomSlot *ro
 NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_table_size)
 {
     PyTypeObject *type = (PyTypeObject *)self;
-    PyCustomSlot *own = NULL;
     PyCustomSlot *rows = NULL;
     PyObject *tree = NULL;
     size_t own_count = 0;
@@ -305,7 +299,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     if (nc_type_check_call_rows(type, raw, own_count, offset) < 0) {
         return -1;
     }
-    own = (PyCustomSlot *)PyMem_Calloc(own_count + 1, sizeof(PyCustomSlot));
+    PyCustomSlot *own = (PyCustomSlot *)PyMem_Calloc(own_count + 1, sizeof(PyCustomSlot));
     if (own == NULL) {
         PyErr_NoMemory();
         return -1;

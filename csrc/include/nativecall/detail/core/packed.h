@@ -123,12 +123,11 @@ NC_STATIC int nc_signature_unpack(const uint64_t *words, size_t count, char *out
     }
     nibbles = NC_PACKED_FIRST_NIBBLES + (count - 1) * NC_PACKED_NEXT_NIBBLES;
     for (;;) {
-        unsigned code;
         char c;
         if (position == nibbles) {
             return NC_E_FORMAT;
         }
-        code = nc_packed_nibble(words, position++);
+        unsigned code = nc_packed_nibble(words, position++);
         if (code == 0) {
             break;
         }

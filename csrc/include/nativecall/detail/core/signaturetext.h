@@ -334,9 +334,8 @@ NC_STATIC void nc_reader_field_name(NcSignatureReader *reader, size_t fields)
 /* Read the width of a bit-field, after its '#'. */
 NC_STATIC void nc_reader_width(NcSignatureReader *reader, NcSignatureType *field)
 {
-    size_t width;
     nc_reader_write(reader, '#');
-    width = nc_reader_number(reader, 0);
+    size_t width = nc_reader_number(reader, 0);
     field->width = width > 1024 ? 1024 : (int)width; /* wider than any type */
 }
 
@@ -363,14 +362,12 @@ NC_STATIC void nc_reader_struct(NcSignatureReader *reader, int depth, int packed
     nc_reader_write(reader, '{');
     while (reader->status == NC_OK && !nc_reader_accept(reader, '}')) {
         NcSignatureType field;
-        size_t behind;
-        int is_named;
         nc_reader_type(reader, NC_PLACE_FIELD, depth + 1, &field);
-        behind = reader->at;
+        size_t behind = reader->at;
         if (nc_reader_accept(reader, '#')) {
             nc_reader_width(reader, &field);
         }
-        is_named = nc_reader_accept(reader, ':');
+        int is_named = nc_reader_accept(reader, ':');
         if (is_named) {
             nc_reader_field_name(reader, fields);
         }

@@ -68,8 +68,6 @@ NC_STATIC int nc_slot_id_followed(uintptr_t id)
 NC_STATIC int nc_slot_id_check(uintptr_t id)
 {
     char shown[32];
-    PyObject *ids = NULL;
-    PyObject *number = NULL;
     int status = nc_slot_id_valid(id) ? 0 : -1;
     PyOS_snprintf(shown, sizeof shown, "%#llx", (unsigned long long)id);
     if (status < 0) {
@@ -78,8 +76,8 @@ NC_STATIC int nc_slot_id_check(uintptr_t id)
                      "bits set; an even key is an address",
                      shown);
     } else if ((id & 1) != 0 && id >> 24 == NC_SLOT_RUNTIME_REGISTRAR) {
-        ids = nc_runtime_ids();
-        number = ids != NULL ? PyLong_FromSize_t((size_t)id) : NULL;
+        PyObject *ids = nc_runtime_ids();
+        PyObject *number = ids != NULL ? PyLong_FromSize_t((size_t)id) : NULL;
         status = number != NULL ? PyDict_Contains(ids, number) - 1 : -1;
         if (status < 0 && !PyErr_Occurred()) {
             PyErr_Format(PyExc_ValueError,
@@ -178,10 +176,7 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
 /* Convert a __customslots__ mapping {key: data | (flags, data)} to rows in a PyMem block. */
 NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
 {
-    PyObject *list = NULL;
     PyObject *items = NULL; /* a tuple, because the list could change during conversions */
-    PyCustomSlot *rows = NULL;
-    PyObject *seen = NULL;
     PyObject *number = NULL;
     Py_ssize_t before;
     int status;
@@ -197,7 +192,7 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
         }
         Py_DECREF(method);
     }
-    list = PyMapping_Items(mapping);
+    PyObject *list = PyMapping_Items(mapping);
     if (list == NULL) {
         return -1;
     }
@@ -207,8 +202,8 @@ NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t
         return -1;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(items);
-    rows = (PyCustomSlot *)PyMem_Calloc((size_t)count + 1, sizeof(PyCustomSlot));
-    seen = PySet_New(NULL);
+    PyCustomSlot *rows = (PyCustomSlot *)PyMem_Calloc((size_t)count + 1, sizeof(PyCustomSlot));
+    PyObject *seen = PySet_New(NULL);
     if (rows == NULL || seen == NULL) {
         PyErr_NoMemory();
         goto fail;

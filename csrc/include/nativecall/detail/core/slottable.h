@@ -133,12 +133,10 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
     uint32_t *const larger = scratch->larger;
     uint8_t *const used = scratch->used;
     uint16_t spare[4] = {0, 0, 0, 0};
-    uint32_t filled;
-    size_t i;
 
     memset(buckets, 0, m_g * sizeof *buckets);
     memset(larger, 0, (keys + 2) * sizeof *larger);
-    for (i = count; i-- > 0;) {
+    for (size_t i = count; i-- > 0;) {
         if (NC_LIKELY(rows[i].id > NC_SLOT_SKIP)) {
             uint64_t x = (uint64_t)rows[i].id * multiplier;
             NcSlotBucket *bucket = &buckets[x >> g_shift];
@@ -151,20 +149,20 @@ NC_STATIC int nc_slottable_try(const PyCustomSlotTable *table, const NcSlotScrat
     }
 
     /* Buckets of s keys start at larger[s + 1], after all larger buckets. */
-    filled = larger[1];
-    for (i = 0; i < m_g; i++) {
+    uint32_t filled = larger[1];
+    for (size_t i = 0; i < m_g; i++) {
         order[larger[buckets[i].size + 1]++] = (uint32_t)i;
     }
 
     /* Unused cells hold the row of the first key. */
     spare[1] = spare[2] = spare[3] = spare[0];
-    for (i = 0; i < m_f; i += 4) {
+    for (size_t i = 0; i < m_f; i += 4) {
         memcpy(index + i, spare, sizeof spare);
     }
     memset(displacement, 0, m_g * sizeof *displacement);
     memset(used, 0, m_f);
 
-    for (i = 0; i < filled; i++) {
+    for (size_t i = 0; i < filled; i++) {
         const uint32_t first = buckets[order[i]].head;
         uint32_t shift = 0;
         uint32_t row = first;
@@ -203,11 +201,10 @@ NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
 {
     const PyCustomSlot *const rows = nc_slottable_rows(table);
     const NcSlotLink *const links = scratch->links;
-    size_t i, near;
 
-    for (i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->count; i++) {
         uint32_t other = rows[i].id > NC_SLOT_SKIP ? links[i].next : 0;
-        for (near = 0; other != 0 && near < NC_SLOTTABLE_NEAR; near++) {
+        for (size_t near = 0; other != 0 && near < NC_SLOTTABLE_NEAR; near++) {
             if (rows[other - 1].id == rows[i].id) {
                 return rows[i].id;
             }
@@ -222,12 +219,11 @@ NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
 NC_STATIC void nc_slottable_expect(PyCustomSlotTable *table, size_t other)
 {
     const PyCustomSlot *const rows = nc_slottable_rows(table);
-    size_t i;
 
-    for (i = 0; i < sizeof table->expected / sizeof *table->expected; i++) {
+    for (size_t i = 0; i < sizeof table->expected / sizeof *table->expected; i++) {
         table->expected[i] = (uint16_t)other;
     }
-    for (i = table->count; i-- > 0;) {
+    for (size_t i = table->count; i-- > 0;) {
         if (rows[i].id > NC_SLOT_SKIP) {
             table->expected[rows[i].id * NC_EXPECTED >> 56] = (uint16_t)i;
         }
@@ -244,7 +240,6 @@ NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, uint32_t 
     const size_t row_bytes = (count + 1) * sizeof(PyCustomSlot);
     const size_t size = sizeof(PyCustomSlotTable) + row_bytes + (m_f + m_g) * sizeof(uint16_t);
     PyCustomSlotTable *table = (PyCustomSlotTable *)malloc(size);
-    PyCustomSlot *copy;
 
     if (table == NULL) {
         return NC_E_NOMEM;
@@ -257,7 +252,7 @@ NC_STATIC int nc_slottable_new(const PyCustomSlot *rows, size_t count, uint32_t 
     table->g_shift = 64 - g_bits;
     table->f_shift = 64 - g_bits - f_bits;
     table->size = size;
-    copy = nc_slottable_rows(table);
+    PyCustomSlot *copy = nc_slottable_rows(table);
     if (count != 0) {
         memcpy(copy, rows, count * sizeof *copy);
     }
@@ -304,26 +299,23 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
     void *heap = NULL; /* the scratch arrays if `stack` is too small */
     PyCustomSlotTable *table = NULL;
     uint64_t sequence = 0;
-    uint32_t f_bits = 0;
     uint32_t g_bits = 0;
     size_t keys = 0;
-    size_t i;
     int status;
 
     if (count > NC_SLOTTABLE_MAX_ROWS) {
         return NC_E_RANGE;
     }
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         keys += rows[i].id > NC_SLOT_SKIP;
     }
     while (((size_t)1 << g_bits) < keys) {
         g_bits++;
     }
-    f_bits = g_bits + NC_SLOTTABLE_SLACK_BITS;
+    uint32_t f_bits = g_bits + NC_SLOTTABLE_SLACK_BITS;
     g_bits = g_bits == 0 ? 1 : g_bits;
 
     if (keys == 0) {
-        uint16_t *index;
         size_t padding = 0;
         while (padding < count && rows[padding].id != NC_SLOT_SKIP) {
             padding++;
@@ -338,7 +330,7 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         /* Without keys, no single row suits all cells: id 0 must probe a padding row, and id 1 the
          * zero row. */
         table->multiplier = (uint64_t)1 << table->f_shift | 1;
-        index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
+        uint16_t *index = (uint16_t *)(uintptr_t)table->cells - ((size_t)1 << f_bits);
         memset(index, 0, (((size_t)1 << f_bits) + ((size_t)1 << g_bits)) * sizeof *index);
         index[0] = (uint16_t)padding;
         index[1] = (uint16_t)count;
@@ -351,7 +343,6 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
     for (;;) {
         NcSlotScratch scratch;
         uintptr_t equal;
-        int attempt;
 
         status = nc_slottable_new(rows, count, f_bits, g_bits, &table);
         if (status != NC_OK) {
@@ -361,7 +352,7 @@ NC_STATIC int nc_slottable_build(const PyCustomSlot *rows, size_t count, PyCusto
         if (status != NC_OK) {
             goto fail;
         }
-        for (attempt = 0; attempt < NC_SLOTTABLE_TRIES; attempt++) {
+        for (int attempt = 0; attempt < NC_SLOTTABLE_TRIES; attempt++) {
             uint64_t z = sequence += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
             z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
             z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);

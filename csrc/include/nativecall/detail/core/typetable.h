@@ -210,7 +210,6 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
     Py_ssize_t begun = 0;                  /* position of that base */
     PyObject *nearest = NULL; /* MRO of that base; NULL if self has a table: others may be old */
     int is_chain = 1;         /* whether `nearest` is the rest of self's MRO */
-    PyCustomSlot *rows = NULL;
     size_t capacity = ((const NcTypePrivate *)self->etp_private)->own_count;
     size_t count = 0;
     Py_ssize_t size = PyTuple_GET_SIZE(mro);
@@ -223,7 +222,7 @@ NC_STATIC int nc_type_merge(PyHeapExtensibleTypeObject *self, PyCustomSlot **out
             capacity += (size_t)base->etp_custom_slots->count;
         }
     }
-    rows = (PyCustomSlot *)PyMem_Calloc(capacity + 1, sizeof(PyCustomSlot));
+    PyCustomSlot *rows = (PyCustomSlot *)PyMem_Calloc(capacity + 1, sizeof(PyCustomSlot));
     if (rows == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -300,13 +299,12 @@ NC_STATIC int nc_type_publish(PyHeapExtensibleTypeObject *self, const PyCustomSl
     NcTypePrivate *keeps = (NcTypePrivate *)self->etp_private;
     NcRetiredTable *link = keeps->retired;
     PyCustomSlotTable *table = NULL;
-    int status;
 
     while (link != NULL && !nc_rows_equal(link->table, rows, count)) {
         link = link->next;
     }
     if (link == NULL && count != 0) {
-        status = nc_slottable_build(rows, count, &table, NULL);
+        int status = nc_slottable_build(rows, count, &table, NULL);
         if (status == NC_OK) {
             link = (NcRetiredTable *)PyMem_Malloc(sizeof(NcRetiredTable));
             if (link == NULL) {
@@ -390,14 +388,13 @@ NC_STATIC void nc_type_withdraw(PyHeapExtensibleTypeObject *self)
 NC_STATIC int nc_types_collect(PyTypeObject *type, PyObject *list)
 {
     PyObject *subclasses = NULL;
-    PyObject *item = NULL;
     int status = PyList_Append(list, (PyObject *)type);
     if (status == 0) {
         subclasses = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", type);
         status = subclasses != NULL ? 0 : -1;
     }
     for (Py_ssize_t i = 0; status == 0 && i < PyList_GET_SIZE(subclasses); i++) {
-        item = PyList_GET_ITEM(subclasses, i);
+        PyObject *item = PyList_GET_ITEM(subclasses, i);
         Py_INCREF(item);
         status = PyType_Check(item) ? nc_types_collect((PyTypeObject *)(void *)item, list) : 0;
         Py_DECREF(item);
