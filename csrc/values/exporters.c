@@ -246,21 +246,17 @@ int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t pl
         return -1;
     }
     PyObject *first = PyTuple_GET_ITEM(found, 0);
-    if (!PyLong_Check(first)) {
+    int failed;
+    if (PyLong_Check(first)) {
+        out->address = PyLong_AsVoidPtr(first);
+        failed = out->address == NULL && PyErr_Occurred();
+    } else {
         /* The value is an array without a buffer; `first` exports its memory. */
-        Py_ssize_t index = place < 0 ? 0 : place;
-        int exported =
-            PyObject_GetBuffer(first, &out->buffer, nc_export_flags(cif, index, first)) == 0;
-        int status = nc_convert_exporter(cif, name, place, first, value, out, exported);
-        if (status < 0) {
-            Py_DECREF(found);
-            return -1;
-        }
-        out->keep = found;
-        return 1;
+        int flags = nc_export_flags(cif, place < 0 ? 0 : place, first);
+        int exported = PyObject_GetBuffer(first, &out->buffer, flags) == 0;
+        failed = nc_convert_exporter(cif, name, place, first, value, out, exported) < 0;
     }
-    out->address = PyLong_AsVoidPtr(first);
-    if (out->address == NULL && PyErr_Occurred()) {
+    if (failed) {
         Py_DECREF(found);
         return -1;
     }

@@ -351,7 +351,6 @@ NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const 
 {
     PyObject *values[NC_CALL_MAX_ARGUMENTS + 1];
     PyObject *callable = call->callable;
-    PyObject *object = NULL;
     size_t made = 0;
     int status = -1;
 
@@ -364,14 +363,8 @@ NC_STATIC int nc_call_boxed(const NcCall *call, void *result, const void *const 
            (values[made + 1] = nc_call_box(&call->types[made + 1], args[made])) != NULL) {
         made++;
     }
-    if (made == call->boxed) {
-        object =
-            PyObject_Vectorcall(callable, values + 1, made | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-    }
+    PyObject *object = nc_boxed_call(callable, values, made, made == call->boxed);
     Py_DECREF(callable);
-    while (made > 0) {
-        Py_DECREF(values[made--]);
-    }
     if (object != NULL) {
         status = result != NULL ? nc_call_unbox(&call->types[0], object, result) : 0;
         Py_DECREF(object);

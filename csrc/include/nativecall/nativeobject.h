@@ -287,13 +287,11 @@ namespace nativecall
 /* A pointer to the C++ part of a native object. Owns one native reference. */
 template <class T> class Ref
 {
-    NcObject *object_;
-    T *fields_;
+    NcObject *object_ = NULL;
+    T *fields_ = NULL;
 
   public:
-    Ref() : object_(NULL), fields_(NULL)
-    {
-    }
+    Ref() = default;
     /* Takes over a native reference. */
     Ref(NcObject *object, T *fields) : object_(object), fields_(fields)
     {
@@ -340,23 +338,20 @@ template <class T> class Ref
     }
 };
 
-template <class T, bool possible> struct Creator {
-    static void create(void *fields)
-    {
-        new (fields) T();
-    }
-    static void (*function())(void *)
-    {
-        return create;
-    }
-};
+template <class T> void create(void *fields)
+{
+    new (fields) T();
+}
 
-template <class T> struct Creator<T, false> {
-    static void (*function())(void *)
-    {
-        return NULL;
-    }
-};
+/* Return `create<T>` if T has a default constructor, else NULL. */
+template <class T> void (*creator(std::true_type))(void *)
+{
+    return create<T>;
+}
+template <class T> void (*creator(std::false_type))(void *)
+{
+    return NULL;
+}
 
 template <class T> void destroy(void *fields)
 {
@@ -374,7 +369,7 @@ const NcClass *define(const char *name, const char *module, const NcField *field
     own.name = name;
     own.fields_size = sizeof(T);
     own.fields_align = alignof(T);
-    own.create = Creator<T, std::is_default_constructible<T>::value>::function();
+    own.create = creator<T>(std::is_default_constructible<T>());
     own.destroy = destroy<T>;
     own.fields = fields;
     own.field_count = field_count;
