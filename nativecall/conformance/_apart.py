@@ -9,7 +9,8 @@ import sys
 
 #: Code for `python -c` that loads the core and the kit without the package (see __init__.py).
 LOAD = """
-import importlib.util as util, sys
+import importlib.util as util, os, sys
+sys.path.insert(0, os.getcwd())  # as `python -m` does
 core, *folders = sys.argv[1].split("\\n")
 kit = folders[0] + "/__init__.py"
 needed = ("nativecall._core", core, None), ("nativecall_conformance", kit, folders)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import pkgutil
-import sys
 
 from . import _rules
 
@@ -17,8 +15,6 @@ def main(role: str, place: str, tier2: str, report: str, *skip: str) -> None:
     Rules in `skip` already have a verdict, or were not requested. If `tier2` is not empty, the
     consumer under test reads only tier 2, not call tables.
     """
-    # Find modules in the current directory, as `python -m` does.
-    sys.path.insert(0, os.getcwd())
     with open(report, "a", encoding="utf-8") as file:
         try:
             thing = _load(role, place, bool(tier2))

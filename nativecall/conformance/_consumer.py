@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import os
 import sys
 from functools import cached_property, partial
 from operator import attrgetter
@@ -248,7 +247,6 @@ def main(place: str) -> None:
 
     `late_runtime` runs this in a new process without nativecall.
     """
-    sys.path.insert(0, os.getcwd())
     asked: list[str] = []
     watch: Foreign = SimpleNamespace(find_spec=lambda name, *rest: asked.append(name))
     sys.meta_path.insert(0, watch)
@@ -278,7 +276,7 @@ def changed(it: Consumer) -> None:
     it.finds_nothing("an empty table", obj)
     added = ("v:", 0, F[7])
     for entries in ([("d:d", 0, F[3])], [("d:d", 0, F[3]), added], [("d:d", 0, F[4]), added]):
-        _hostile.publish(obj, _abi.call_table(entries))
+        _hostile.set_word(obj, _hostile.CALLS, _abi.call_table(entries))
         for text, _, function in entries:
             it.finds("an object with a new call table", obj, text, function)
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 #: Addresses of different C functions.
 FUNCTIONS: tuple[int, ...] = _providers.functions
-#: Offsets of the four words of each object: `_CALLS`, `_PACKED`, `_API` and a spare one.
+#: Offsets of the four words of each object: `CALLS`, `_PACKED`, `_API` and a spare one.
 WORDS = [_providers.words + n * _abi.WORD for n in range(4)]
-_CALLS, _PACKED, _API = 0, 1, 2
+CALLS, _PACKED, _API = 0, 1, 2
 
 
 def make_type(
@@ -50,7 +50,7 @@ def assign_call(kind: type, function: Callable[..., object]) -> None:
     setattr(kind, "__call__", function)  # noqa: B010  # mypy refuses to assign to a method
 
 
-def call_row(key: int = NATIVECALLABLE, word: int = _CALLS) -> tuple[int, int, int]:
+def call_row(key: int = NATIVECALLABLE, word: int = CALLS) -> tuple[int, int, int]:
     return key, 0, WORDS[word]
 
 
@@ -59,9 +59,9 @@ class Types:
 
     def __init__(self) -> None:
         packed = call_row(PACKEDCALLABLE, _PACKED)
-        self.both = make_type("Both", [call_row(), packed], offset=WORDS[_CALLS])
+        self.both = make_type("Both", [call_row(), packed], offset=WORDS[CALLS])
         self.slot = make_type("Slot", [call_row()])
-        self.unpacked = make_type("Unpacked", [call_row()], offset=WORDS[_CALLS])
+        self.unpacked = make_type("Unpacked", [call_row()], offset=WORDS[CALLS])
         others = [(0x05000001 + 256 * n, 0, n) for n in range(40)]
         self.elsewhere = make_type("Elsewhere", [*others[:20], call_row(), packed, *others[20:]])
         self.far = make_type("Far", [call_row(word=_PACKED)], offset=WORDS[_PACKED])
@@ -77,16 +77,11 @@ def set_word(made: object, word: int, memory: Foreign) -> None:
 def provider(kind: type, entries: Entries, packed: Entries | None = None) -> Foreign:
     """Return an object with these entries in its call table and its packed table."""
     made = kind()
-    publish(made, _abi.call_table(entries))
+    set_word(made, CALLS, _abi.call_table(entries))
     known = [entry for entry in entries if not entry[1] & _abi.ABI_MASK]
     words = _abi.packed_table(known if packed is None else packed)
     set_word(made, _PACKED, words)
     return made
-
-
-def publish(made: Foreign, table: Foreign) -> None:
-    """Replace an object's call table."""
-    set_word(made, _CALLS, table)
 
 
 def api_capsule(

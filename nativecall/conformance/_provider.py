@@ -40,11 +40,15 @@ class Provider:
         self.kind: type = given if is_type else type(self.object)
         self.offset = 0 if is_type else _abi.call_offset(self.kind)
 
-    def slot_table(self) -> Foreign:
-        """Return the type's slot table."""
+    def extension(self) -> Foreign:
+        """Return the struct of the extensible type."""
         if not _abi.is_extensible(self.kind):
             raise Absent("the type's metatype is not the runtime's")
-        table = _abi.extension(self.kind).etp_custom_slots
+        return _abi.extension(self.kind)
+
+    def slot_table(self) -> Foreign:
+        """Return the type's slot table."""
+        table = self.extension().etp_custom_slots
         if not table:
             raise Absent("the type has no slots")
         return table
@@ -157,9 +161,7 @@ def slot_table(table: Foreign) -> None:
 
 @rule("abi/runtime.md, Types", "direct offset, shift and slot say the same")
 def offset(it: Provider) -> None:
-    if not _abi.is_extensible(it.kind):
-        raise Absent("the type's metatype is not the runtime's")
-    extension = _abi.extension(it.kind)
+    extension = it.extension()
     direct, shift = int(extension.etp_obj_custom_slots_offset), int(extension.etp_table_shift)
     same(shift, direct - _abi.OB_TYPE if direct else 0, "'etp_table_shift'")
     rows = {key: row for key in CALL_KEYS if (row := _abi.find_slot(it.kind, key)) is not None}
@@ -313,8 +315,7 @@ def api_find(it: Provider) -> None:
 
 @rule("abi/runtime.md, Inheritance", "objects of a Python subclass come and go")
 def subclass_objects(it: Provider) -> None:
-    if not _abi.is_extensible(it.kind):
-        raise Absent("the type's metatype is not the runtime's")
+    it.extension()
     try:
         made: type = type(it.kind)("Subclass", (it.kind,), {"__slots__": ()})
         kept = [made] * 1000  # an excess decref must not free the class

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 import types
 from pathlib import Path
@@ -318,7 +317,6 @@ def main(name: str) -> None:
     """Print whether a module leaves nativecall's runtime in place. Runs in a new process."""
     import nativecall  # noqa: F401  # creates the runtime
 
-    sys.path.insert(0, os.getcwd())
     before = sys.modules[_abi.MODULE]
     importlib.import_module(name)
     print("\n" + str(sys.modules.get(_abi.MODULE) is before))
