@@ -135,10 +135,7 @@ def of_c(name: str) -> Scalar:
 
 def node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
     """Return the node of a cffi type; `known` caches the nodes of types already converted."""
-    found = known.get(ctype)
-    if found is None:
-        found = known[ctype] = _node_of(ctype, known)
-    return found
+    return known.get(ctype) or known.setdefault(ctype, _node_of(ctype, known))
 
 
 def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:

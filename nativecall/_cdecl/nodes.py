@@ -106,10 +106,7 @@ class Node:
 
     def pointer(self, const: bool = False) -> Node:
         """Return a pointer to the type, or to the `const` type."""
-        found = self._pointers.get(const)
-        if found is None:
-            found = self._pointers[const] = PointerTo(self, const)
-        return found
+        return self._pointers.get(const) or self._pointers.setdefault(const, PointerTo(self, const))
 
     def _bound(self, *parts: Node) -> None:
         """Compute depth and length from the parts of a type, and check their limits."""
@@ -577,10 +574,7 @@ class Converter:
 
     def _reaches(self, node: Node) -> set[Node]:
         """Return all types that a type contains or points to, including itself."""
-        found = self._reached.get(node)
-        if found is None:
-            found = self._reached[node] = reached(node)
-        return found
+        return self._reached.get(node) or self._reached.setdefault(node, reached(node))
 
     def signature(self, function: FunctionOf, written: str) -> Signature:
         """Return the signature of a function; `written` is its declaration as text."""

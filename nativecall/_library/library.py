@@ -389,10 +389,9 @@ class Library(Single):
 
     def _cif(self, row: Row) -> CallInterface:
         """Return the call interface of a declared function without options."""
-        found = self._cifs.get(row[:-1])
-        if found is None:
-            found = self._cifs[row[:-1]] = callinterface.of_row(self._known.bound(row))
-        return found
+        key = row[:-1]
+        known = self._cifs.get(key)
+        return known or self._cifs.setdefault(key, callinterface.of_row(self._known.bound(row)))
 
     def _inline(self, name: str, place: tuple[str, int] | None) -> tuple[int, Symbol]:
         """Return an inline function's address; compile the headers' inline functions first."""

@@ -93,10 +93,7 @@ class Owner:
 
     def type(self, text: str) -> FFIType:
         """Return cffi's type for a C type."""
-        found = self._types.get(text)
-        if found is None:
-            found = self._types.keep(text, ffi_type(self.names.node(text)))
-        return found
+        return self._types.get(text) or self._types.keep(text, ffi_type(self.names.node(text)))
 
     def alignment(self, text: str) -> int:
         """Return the alignment of a C type or, if it is a pointer type, of its target."""
@@ -147,10 +144,8 @@ class Owner:
 
         if isinstance(given, str) and (given.isidentifier() or is_c(given)):
             text = str.__str__(given)
-            found = self._signatures.get(text)
-            if found is None:
-                found = self._signatures.keep(text, self.names.function(text))
-            return found
+            known = self._signatures.get(text)
+            return known or self._signatures.keep(text, self.names.function(text))
         if is_ffi_type(given):
             from .._cdecl.cffitype import from_ffi
 

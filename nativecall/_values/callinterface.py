@@ -75,10 +75,7 @@ def _of(signature: Signature, hidden: int, policies: Policies) -> CallInterface:
         # The user's check may be unhashable, and the cache must not keep it alive.
         return _ext.callinterface(signature, hidden, policies)
     key = signature.function.named, *_said(signature), hidden, policies
-    found = _made.get(key)
-    if found is None:
-        found = _made.keep(key, _ext.callinterface(signature, hidden, policies))
-    return found
+    return _made.get(key) or _made.keep(key, _ext.callinterface(signature, hidden, policies))
 
 
 def _said(signature: Signature) -> tuple[object, ...]:
@@ -115,11 +112,9 @@ def of_text(signature: str | Signature) -> CallInterface:
     return of(parse(signature))
 
 
-def of_row(row: Row, policies: Policies = DEFAULT) -> CallInterface:
+def of_row(row: Row) -> CallInterface:
     """Return the call interface of a signature stored as plain data."""
-    if policies is not DEFAULT:
-        return of(from_row(row), 0, policies)
-    known = _made.get((f"X{{{row[0]}}}", *row[1:-1], written(row[-1]), _HIDDEN[0], policies))
+    known = _made.get((f"X{{{row[0]}}}", *row[1:-1], written(row[-1]), _HIDDEN[0], DEFAULT))
     return known or of(from_row(row))
 
 
