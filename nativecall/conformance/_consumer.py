@@ -416,7 +416,7 @@ def api_behind(it: Consumer) -> None:
 
 @tier2_rule("a built-in view counts as the object that has it")
 def api_view(it: Consumer) -> None:
-    # A consumer that reads only tier 2 may use the limited API, which hides a built-in's self.
+    # A consumer that reads only tier 2 need not know views.
     _reading(it)
     view = _providers.view(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     what = "a view of an object with '__nativecall_api__'"

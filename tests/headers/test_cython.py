@@ -54,7 +54,7 @@ EXCLUDED = {
         *("nc_packed_ends", "nc_packed_nibble", "nc_packed_is_text"),
         *("nc_calltable_first_is", "nc_packed_load", "nc_packed_symbol"),
         *("nc_packed_words", "nc_packed_locate", "nc_packed_high", "nc_cursor_set"),
-        *("nc_nativeapi_refuse", "nc_nativeapi_wrong"),
+        "nc_nativeapi_wrong",
         *(f"nc_dispatch_{step}" for step in ("entries_else", "entries", "intern", "find")),
         "nc_dispatch_again",
         *("nc_slottable_rows", "nc_slottable_find_expected"),

@@ -55,40 +55,28 @@ NC_C_BEGIN
  * positions are found only by signature. */
 #define NC_NATIVEAPI_MAX_ENTRIES 64
 
-/* Raise TypeError for an invalid value of the attribute. */
-NC_COLD void nc_nativeapi_refuse(PyTypeObject *owner, PyObject *value)
-{
-    char numbers[128]; /* PyErr_Format has no 64-bit hexadecimal */
-    const NcNativeApi *api;
-    int whole;
-    if (!PyCapsule_IsValid(value, NC_NATIVEAPI_CAPSULE)) {
-        PyErr_Format(PyExc_TypeError,
-                     "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must be a capsule named "
-                     "'" NC_NATIVEAPI_CAPSULE "' or None (got %R)",
-                     owner->tp_name, value);
-        return;
-    }
-    api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
-    whole = api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* otherwise, later fields are missing */
-    PyOS_snprintf(numbers, sizeof numbers,
-                  "size %zu and name %llx, but needs size %zu and name %llx", api->size,
-                  whole ? (unsigned long long)api->name : 0, NC_ABI_SIZE(NcNativeApi, entry),
-                  (unsigned long long)NC_NATIVEAPI_NAME);
-    PyErr_Format(PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s%s", owner->tp_name,
-                 numbers,
-                 whole && api->name == NC_NATIVEAPI_NAME ? ", and a 'find' that is not NULL" : "");
-}
-
 /* Raise TypeError for a type whose attribute nc_abi_api found invalid. Return -1. */
 NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
 {
-    PyObject *value = NULL;
-    for (Py_ssize_t i = 0; value == NULL && !PyErr_Occurred(); i++) {
-        PyTypeObject *owner = (PyTypeObject *)(void *)PyTuple_GetItem(type->tp_mro, i);
-        value = owner != NULL ? nc_type_own(owner, NC_NATIVEAPI_ATTRIBUTE) : NULL;
-        if (value != NULL) {
-            nc_nativeapi_refuse(owner, value);
-        }
+    char numbers[128]; /* PyErr_Format has no 64-bit hexadecimal */
+    unsigned tag;
+    PyObject *value = nc_abi_attribute(type, &tag);
+    const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
+    int whole = api != NULL && api->size >= NC_ABI_SIZE(NcNativeApi, entry); /* else cut off */
+    Py_IncRef(value);
+    if (api == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must be a capsule named "
+                     "'" NC_NATIVEAPI_CAPSULE "' or None (got %R)",
+                     type->tp_name, value);
+    } else {
+        PyOS_snprintf(numbers, sizeof numbers,
+                      "size %zu and name %llx, but needs size %zu and name %llx", api->size,
+                      whole ? (unsigned long long)api->name : 0, NC_ABI_SIZE(NcNativeApi, entry),
+                      (unsigned long long)NC_NATIVEAPI_NAME);
+        PyErr_Format(
+            PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s%s", type->tp_name, numbers,
+            whole && api->name == NC_NATIVEAPI_NAME ? ", and a 'find' that is not NULL" : "");
     }
     Py_DecRef(value);
     return -1;

@@ -80,8 +80,39 @@ static inline PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, ui
 #endif
 #if defined(Py_PYTHON_H) && !defined(NATIVECALL_ABI_FINDS)
 #define NATIVECALL_ABI_FINDS
+#ifdef Py_LIMITED_API
+#include "nativecall_abi3.h" /* copy it, too: the same without the layout of Python's structs */
+typedef struct {             /* the fields behind type.__basicsize__ bytes */
+#else
+#define NC_ABI_OFFSET(field) offsetof(PyHeapExtensibleTypeObject, field)
+#define NC_ABI_SLOT(type, name) ((type)->tp_##name)
+#define NC_ABI_TAG(type) ((type)->tp_version_tag)
+static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
+{
+    PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
+    PyObject *self = PyCFunction_CheckExact(obj) ? function->m_self : NULL;
+    size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
+    return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
+}
+NC_ABI_COLD PyObject *nc_abi_attribute(PyTypeObject *type, unsigned *tag) /* borrowed, or NULL */
+{
+    PyObject *mro = type->tp_mro, *found = NULL, *dict;
+    Py_DecRef(dict = PyUnicode_InternFromString("__call__")); /* a lookup assigns a tag */
+    (void)(dict != NULL && _PyType_Lookup(type, dict));
+    *tag = NC_ABI_TAG(type);
+    for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
+        dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
+#if PY_VERSION_HEX >= 0x030C0000 /* tp_dict is NULL in CPython's own static types */
+        Py_DecRef(dict = PyType_GetDict((PyTypeObject *)(void *)PyTuple_GetItem(mro, i)));
+#endif
+        found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
+        found = !found && dict && PyDict_GetItemString(dict, "__call__") ? Py_None : found;
+    }
+    return found != Py_None ? found : NULL;
+}
 typedef struct {
     PyHeapTypeObject etp_heaptype;
+#endif
     PyCustomSlotTable *etp_custom_slots;    /* NULL: no slots; once ready, the metaclass owns it */
     Py_ssize_t etp_obj_custom_slots_offset; /* of an object's PyNativeCallableTable *, or 0 */
     Py_ssize_t etp_table_shift;             /* the same, relative to ob_type, or 0 */
@@ -117,38 +148,30 @@ static inline const char *nc_abi_intern(const char *text) /* GIL held; NULL: no 
     PyErr_Clear();
     if (found && found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype &&
         found->abi_version == NC_ABI_VERSION && found->provider && found->ready && found->intern &&
-        found->type_size >= NC_ABI_SIZE(PyHeapExtensibleTypeObject, etp_private) &&
+        found->type_size >= NC_ABI_OFFSET(etp_private) + sizeof(void *) &&
         found->slot_size == sizeof(PyCustomSlot) && found->registry &&
         found->intern(found->registry, text, strlen(text), &interned) == 0) {
-        nc_metatype = found->metatype;
-        nc_runtime = found;
+        nc_metatype = (nc_runtime = found)->metatype;
     }
     return interned;
 }
-static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
-{
-    PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
-    PyObject *self = PyCFunction_CheckExact(obj) ? function->m_self : NULL;
-    size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
-    return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
-}
-/* Return the table at a slot of the object (of the callable, for a view), or an empty table. */
-static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
+static inline const void *nc_abi_table(PyObject *given, uintptr_t id) /* if none, an empty one */
 {
     PyObject *obj = nc_abi_behind(given);
     PyTypeObject *base = Py_TYPE(obj), *first = Py_TYPE((PyObject *)base), *meta = first;
-    PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)base;
-    for (; meta != NULL && meta != nc_metatype; meta = meta->tp_base) {
+    const char *type = (const char *)base;
+    for (; meta != NULL && meta != nc_metatype; meta = (PyTypeObject *)NC_ABI_SLOT(meta, base)) {
     }
-    for (int calls = meta != first && (id | 2) == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
-         calls && base && !(base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE); base = base->tp_base) {
+    const int calls = meta != first && (id | 2) == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
+    while (calls && base && !(PyType_GetFlags(base) & Py_TPFLAGS_IMMUTABLETYPE)) {
+        base = (PyTypeObject *)NC_ABI_SLOT(base, base);
     } /* with derived metatypes, Python's call may differ from the call table's */
-    if (meta == NULL || base == NULL || base->tp_call != Py_TYPE(obj)->tp_call) {
+    if (!meta || !base || NC_ABI_SLOT(base, call) != NC_ABI_SLOT(Py_TYPE(obj), call)) {
         return &nc_abi_nothing;
     }
-    intptr_t offset = (intptr_t)NC_ABI_LOAD(&type->etp_obj_custom_slots_offset);
+    intptr_t offset = (intptr_t)NC_ABI_LOAD(type + NC_ABI_OFFSET(etp_obj_custom_slots_offset));
     if (id != PYCUSTOMSLOT_NATIVECALLABLE_ID || offset == 0) {
-        void *slots = NC_ABI_LOAD(&type->etp_custom_slots);
+        void *slots = NC_ABI_LOAD(type + NC_ABI_OFFSET(etp_custom_slots));
         PyCustomSlot *slot = slots ? nc_slottable_find((PyCustomSlotTable *)slots, id) : NULL;
         offset = slot != NULL ? slot->data.objoffset : 0;
     }
@@ -156,9 +179,8 @@ static inline const void *nc_abi_table(PyObject *given, uintptr_t id)
 }
 #define NC_ABI_ENTRIES(obj) /* iterate while NC_ABI_LOAD(&entry->signature) != NULL */             \
     (((const PyNativeCallableTable *)nc_abi_table(obj, PYCUSTOMSLOT_NATIVECALLABLE_ID))->entries)
-/* Return the entry of an interned signature without any flag in `refuse`, or NULL. */
 static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char *signature,
-                                                       uintptr_t refuse)
+                                                       uintptr_t refuse) /* interned; or NULL */
 {
     const PyNativeCallableEntry *entry = NC_ABI_ENTRIES(obj);
     const void *found;
@@ -168,62 +190,40 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
     }
     return found != NULL ? entry : NULL;
 }
-static NcNativeApi nc_abi_wrong; /* marks an invalid __nativecall_api__; no fields set */
-static struct {
-    unsigned tag; /* unique type version: a change resets it to 0, a lookup assigns a new one */
-    const NcNativeApi *api;
-} nc_abi_kept[64]; /* cache by tag; unused on free-threaded builds */
+static NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; a cache by types' tags */
+static unsigned nc_abi_tags[64]; /* a change of a type resets its tag to 0, a lookup assigns one */
 NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type)
 {
-    PyObject *mro = type->tp_mro, *found = NULL, *dict;
-    const NcNativeApi *api;
-    int has = 0;
-    Py_DecRef(dict = PyUnicode_InternFromString("__call__")); /* a lookup assigns a tag */
-    (void)(dict != NULL && _PyType_Lookup(type, dict));
-    unsigned tag = type->tp_version_tag;
-    for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
-        dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
-#if PY_VERSION_HEX >= 0x030C0000 /* tp_dict is NULL in CPython's own static types */
-        Py_DecRef(dict = PyType_GetDict((PyTypeObject *)(void *)PyTuple_GetItem(mro, i)));
-#endif
-        found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
-        has = found != NULL && found != Py_None;
-        found = found == NULL && dict != NULL ? PyDict_GetItemString(dict, "__call__") : found;
-    }
-    api = has ? (const NcNativeApi *)PyCapsule_GetPointer(found, "nativecall_api_v1") : NULL;
+    unsigned tag; /* read before the attribute is looked for */
+    PyObject *own = nc_abi_attribute(type, &tag);
+    NcNativeApi *api = own ? (NcNativeApi *)PyCapsule_GetPointer(own, "nativecall_api_v1") : NULL;
     PyErr_Clear();
-    if (has && (!api || api->size < NC_ABI_SIZE(NcNativeApi, entry) ||
-                api->name != NC_NATIVEAPI_NAME || !api->find)) {
-        api = &nc_abi_wrong;
-    }
+    int bad = own && (!api || api->size < NC_ABI_SIZE(NcNativeApi, entry) ||
+                      api->name != NC_NATIVEAPI_NAME || !api->find);
+    api = bad ? &nc_abi_wrong : api;
 #ifndef Py_GIL_DISABLED
-    nc_abi_kept[tag % 64].tag = tag;
-    nc_abi_kept[tag % 64].api = api;
+    nc_abi_tags[tag % 64] = tag;
+    nc_abi_kept[tag % 64] = api;
 #endif
     return api;
 }
-/* Return the tier 2 interface of a type, or NULL. GIL held. */
-static inline const NcNativeApi *nc_abi_api(PyTypeObject *type)
+static inline const NcNativeApi *nc_abi_api(PyTypeObject *type) /* NULL: no tier 2; GIL held */
 {
-    unsigned tag = type->tp_version_tag, at = tag % 64;
-    return tag && nc_abi_kept[at].tag == tag ? nc_abi_kept[at].api : nc_abi_look(type);
+    unsigned tag = NC_ABI_TAG(type), at = tag % 64;
+    return tag && nc_abi_tags[at] == tag ? nc_abi_kept[at] : nc_abi_look(type);
 }
-/* Return whether an object can have entries. For most objects it returns 0 in 2 ns. GIL held. */
-static inline int nc_abi_offers(PyObject *given)
+static inline int nc_abi_offers(PyObject *given) /* if it can have entries; GIL held; some 2 ns */
 {
     PyTypeObject *type = Py_TYPE(nc_abi_behind(given));
     return Py_TYPE((PyObject *)type) != &PyType_Type || nc_abi_api(type) != NULL;
 }
-/* Look up a canonical signature in tier 2. NULL may come with an exception. GIL held. */
 static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const char *text,
-                                                      uintptr_t refuse)
+                                                      uintptr_t refuse) /* tier 2; GIL; may raise */
 {
     PyObject *obj = nc_abi_behind(given);
     const NcNativeApi *api = nc_abi_api(Py_TYPE(obj));
     const PyNativeCallableEntry *entry = api && api->find ? api->find(obj, text, refuse) : NULL;
-    if (entry != NULL) {
-        PyErr_Clear(); /* ignore an exception set alongside an entry */
-    }
+    entry != NULL ? PyErr_Clear() : (void)0; /* ignore an exception set alongside an entry */
     int fits = entry && entry->signature && entry->funcptr && !strcmp(entry->signature, text);
     return fits && (entry->flags & (refuse | NC_FLAGS_ABI_MASK)) == 0 ? entry : NULL;
 }
