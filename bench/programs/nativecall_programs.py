@@ -110,7 +110,7 @@ def checksums() -> Run:
 
 
 def expat() -> Run:
-    """Names are str by the encoding; text, which has its length beside it, is a buffer."""
+    """Names are str by the encoding; text has its length beside it."""
     lib = nc.load(
         programs.library("expat"),
         header="expat.h",
@@ -119,7 +119,7 @@ def expat() -> Run:
         keep={"XML_Set*Handler": "parser"},
         close={"XML_ParserCreate": "XML_ParserFree"},
     )
-    heard, buffer, string = programs.Heard(), lib.ffi.buffer, nc.string
+    heard, string = programs.Heard(), nc.string
 
     def start(_: object, name: str, attributes: Any) -> None:
         found, at = {}, 0
@@ -132,7 +132,7 @@ def expat() -> Run:
         heard.end(name)
 
     def text(_: object, start: Any, size: int) -> None:
-        heard.text(bytes(buffer(start, size)).decode())
+        heard.text(string(start, "utf-8", size))
 
     return programs.parsed(lib, heard, None, start, end, text)
 

@@ -17,7 +17,7 @@
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
     ROW(nc_memory_pointer, "convert_pointer", METH_VARARGS)                                        \
     ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
-    ROW(nc_string_at, "string_at", METH_O)                                                         \
+    ROW(nc_string_at, "string_at", METH_VARARGS)                                                   \
     ROW(nc_callinterface, "callinterface", METH_VARARGS)                                           \
     ROW(nc_match, "match", METH_VARARGS)                                                           \
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \

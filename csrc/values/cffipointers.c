@@ -152,10 +152,17 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* string_at(object): return the text at a cffi pointer or array, None for NULL, or NotImplemented
- * if Python code must handle it. */
-PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *value)
+/* string_at(object, encoding, length): return the text at a cffi pointer or array, None for NULL,
+ * or NotImplemented if Python code must handle it. Without a length (-1), text ends at the first
+ * null character. Bytes are decoded if the encoding is "utf-8". */
+PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    PyObject *value;
+    PyObject *encoding;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(args, "OOn", &value, &encoding, &length)) {
+        return NULL;
+    }
     PyObject *foreign = nc_ended_by(value) == NULL ? nc_type_of_cffi(value) : NULL;
     PyObject *row = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
     if (row == NULL) {
@@ -169,9 +176,19 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *value)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
     Py_ssize_t most = pointer != foreign ? PyObject_Size(value) : PY_SSIZE_T_MAX; /* array length */
-    if (most < 0) {
-        return NULL;
+    if (most < length) {
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_ValueError, "'length' is %zd, but 'pointer' has %zd items",
+                                  length, most);
     }
-    return size != 1 ? nc_decode_wide(text, size, (size_t)most)
-                     : PyBytes_FromStringAndSize(text, (Py_ssize_t)strnlen(text, (size_t)most));
+    if (length < 0) {
+        length = size != 1 ? nc_wide_length(text, size, (size_t)most)
+                           : (Py_ssize_t)strnlen(text, (size_t)most);
+    }
+    return size != 1 ? nc_decode_wide(text, size, length)
+           : PyUnicode_CheckExact(encoding) &&
+                   PyUnicode_CompareWithASCIIString(encoding, "utf-8") == 0
+               ? PyUnicode_DecodeUTF8(text, length, "strict")
+               : PyBytes_FromStringAndSize(text, length);
 }

@@ -45,18 +45,22 @@ static size_t wide_size(char text)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-PyObject *nc_decode_wide(const void *text, size_t size, size_t most)
+Py_ssize_t nc_wide_length(const void *text, size_t size, size_t most)
 {
-    const char *start = (const char *)text;
     size_t count = 0;
-    int order = PY_LITTLE_ENDIAN ? -1 : 1;
     while (count < most && (size == 2 ? ((const uint16_t *)text)[count] != 0
                                       : ((const uint32_t *)text)[count] != 0)) {
         count++;
     }
-    Py_ssize_t length = (Py_ssize_t)(size * count);
-    return size == 2 ? PyUnicode_DecodeUTF16(start, length, "strict", &order)
-                     : PyUnicode_DecodeUTF32(start, length, "strict", &order);
+    return (Py_ssize_t)count;
+}
+
+PyObject *nc_decode_wide(const void *text, size_t size, Py_ssize_t length)
+{
+    int order = PY_LITTLE_ENDIAN ? -1 : 1;
+    length *= (Py_ssize_t)size;
+    return size == 2 ? PyUnicode_DecodeUTF16(text, length, "strict", &order)
+                     : PyUnicode_DecodeUTF32(text, length, "strict", &order);
 }
 
 PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding)
@@ -87,7 +91,8 @@ PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding
 static PyObject *text_to_python(const NcCallInterface *cif, char text, const void *address)
 {
     if (text != 'c') {
-        return nc_decode_wide(address, wide_size(text), SIZE_MAX);
+        const size_t size = wide_size(text);
+        return nc_decode_wide(address, size, nc_wide_length(address, size, SIZE_MAX));
     }
     const char *found = (const char *)address;
     if (cif->encoding == NULL) {

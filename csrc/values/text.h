@@ -35,9 +35,10 @@ PyObject *nc_encode_text(const NcCallInterface *cif, PyObject *name, Py_ssize_t 
  * than UTF-8 and ASCII get a copy of the bytes. */
 PyObject *nc_decode_text(const char *text, Py_ssize_t length, PyObject *encoding);
 
-/* Decode at most `most` characters of `size` (2 or 4) bytes, up to a NUL. Return a new str, or NULL
- * with UnicodeDecodeError. */
-PyObject *nc_decode_wide(const void *text, size_t size, size_t most);
+/* Return the number of characters of `size` (2 or 4) bytes before a NUL, at most `most`. */
+Py_ssize_t nc_wide_length(const void *text, size_t size, size_t most);
+/* Decode characters of `size` (2 or 4) bytes. Return a new str, or NULL with UnicodeDecodeError. */
+PyObject *nc_decode_wide(const void *text, size_t size, Py_ssize_t length);
 
 /* Convert a pointer from C code to Python. Return a new reference: None for NULL, decoded text if
  * `text` is a letter, otherwise a cffi pointer. *foreign caches what nc_hooks.pointer_type returns

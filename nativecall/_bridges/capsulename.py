@@ -47,7 +47,7 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
     signature : Signature or None
     partial : tuple of Part, or None
         The types of the result and the arguments if there is no signature. An unknown struct passed
-        by value is a pair (its name, what to use instead or None). Any other unknown type is None.
+        by value is a pair (its name, what to use instead or None). Other unknown types are None.
     reason : str or None
         Why there is no signature, and how to supply it.
     is_data : bool

@@ -37,8 +37,8 @@ def ffi_class() -> type[FFI]:
         def __init__(self, owner: Owner) -> None:
             super().__init__()
             self._owner = owner
-            buffer: Callable[..., object] = self._backend.buffer
-            self.buffer = lambda cdata, *size: buffer(_ext.bare(cdata), *size)
+            buffer, bare = self._backend.buffer, _ext.bare
+            self.buffer = lambda cdata, size=-1: buffer(bare(cdata), size)
 
         def addressof(self, cdata: Foreign, *names: str | int) -> Foreign:
             found: Foreign = getattr(type(cdata), "_address_of", super().addressof)

@@ -69,7 +69,7 @@ IGNORED = 1
 #: Pointers to these types accept `bytes`; C gets a copy.
 CHARACTERS = ("char", "signed char", "unsigned char", "int8_t", "uint8_t", "void")
 _newp, _typeof, _cast = _cffi_backend.newp, _cffi_backend.typeof, _cffi_backend.cast
-_buffer_of = _cffi_backend.buffer
+_buffer_of, _bare = _cffi_backend.buffer, _ext.bare
 _CData = _cffi_backend._CDataBase
 _BYTES = _lib.ffi.typeof("char *")
 _WORDS = _lib.ffi.typeof("uintptr_t")
@@ -146,7 +146,7 @@ def _row(owner: Owner, ctype: FFIType, alignment: int) -> Row:
 
     def again(init: Foreign, kept: list[Foreign], who: Who) -> FFIData:
         """Allocate for initialisers that the core does not handle, or raise."""
-        source, init = init, _text(owner, whole, _ext.bare(init), who)
+        source, init = init, _text(owner, whole, _bare(init), who)
         if how is not None and isinstance(init, _CData):
             kept.append(source)
         if elements is not None and not isinstance(init, _INITIALISERS):
@@ -285,19 +285,21 @@ class StructPointer(_ext.StructPointerBase):
         raise TypeError(f"{cls.__name__} is made by Library.new and native callables")
 
     def __getitem__(self, key: int | slice) -> Foreign:
-        return _found(self, self.cdata[key])
+        return _found(self, _bare(self)[key])
 
     def __setitem__(self, key: str | int | slice, value: object) -> None:
         """Assign to an item, or to a member by name."""
-        data, structs = _ext.bare(self), _structs_of(self)
+        data, structs = _bare(self), _structs_of(self)
         ctype = _typeof(data)
-        part, name, before, size = structs.part(ctype, key)
+        part, name, before, size, convert = structs.part(ctype, key)
         if part is None or isinstance(key, slice):
             _assign(data, key, value, name)  # cffi assigns it or raises
             return
         held: list[Foreign] = []
         who = key, name
-        if part.kind in RECORDS or (part.kind == "array" and part.length is not None):
+        if convert is not None:
+            _assign(data, key, convert(value, held, who), who)
+        elif part.kind in RECORDS or (part.kind == "array" and part.length is not None):
             changed = _newp(pointer_to(part), None)  # a copy: an error changes nothing
             changed[0] = getattr(data, key) if isinstance(key, str) else data[key]
             _write(structs.owner, changed, 0, part, value, held, who)
@@ -310,52 +312,52 @@ class StructPointer(_ext.StructPointerBase):
             kept, where = _kept_of(self), (int(_cast(_WORDS, start)) + before, size)
             if held:
                 kept[where] = held
-            elif part.kind in _POINTERS:  # members of a struct may need the old objects
+            elif convert is not None:  # members of a struct may need the old objects
                 kept.pop(where, None)
 
     def __len__(self) -> int:
-        return len(self.cdata)
+        return len(_bare(self))
 
     def __iter__(self) -> Iterator[Foreign]:
-        return iter([_found(self, one) for one in self.cdata])
+        return iter([_found(self, one) for one in _bare(self)])
 
     def __add__(self, count: Foreign) -> Foreign:
-        return _found(self, self.cdata + count)
+        return _found(self, _bare(self) + count)
 
     __radd__ = __add__
 
     def __sub__(self, other: Foreign) -> Foreign:
-        return _found(self, self.cdata - _ext.bare(other))
+        return _found(self, _bare(self) - _bare(other))
 
     def __bool__(self) -> bool:
-        return bool(self.cdata)
+        return bool(_bare(self))
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.cdata == _ext.bare(other))
+        return bool(_bare(self) == _bare(other))
 
     def __lt__(self, other: object) -> bool:
-        return bool(self.cdata < _ext.bare(other))
+        return bool(_bare(self) < _bare(other))
 
     def __le__(self, other: object) -> bool:
-        return bool(self.cdata <= _ext.bare(other))
+        return bool(_bare(self) <= _bare(other))
 
     def __hash__(self) -> int:
-        return hash(self.cdata)
+        return hash(_bare(self))
 
     def __call__(self, *args: object) -> Foreign:
-        return _ext.struct_pointer(self.cdata(*map(_ext.bare, args)), _structs_of(self))
+        return _ext.struct_pointer(_bare(self)(*map(_ext.bare, args)), _structs_of(self))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        _lib.ffi.release(self.cdata)
+        _lib.ffi.release(_bare(self))
 
     def __repr__(self) -> str:
-        return repr(self.cdata)
+        return repr(_bare(self))
 
     def __dir__(self) -> list[str]:
-        return dir(self.cdata)
+        return dir(_bare(self))
 
 
 # Read the attributes through descriptors, because struct members may have the same names.
@@ -380,14 +382,16 @@ class Structs(dict["FFIType", bool]):
     def __init__(self, owner: Owner) -> None:
         super().__init__()
         self.owner = owner
-        self._parts: Cache[object, tuple[Foreign, str, int, int]] = Cache(1024)
+        self._parts: Cache[object, tuple[Foreign, str, int, int, Foreign]] = Cache(1024)
 
-    def part(self, ctype: FFIType, key: str | int | slice) -> tuple[Foreign, str, int, int]:
+    def part(
+        self, ctype: FFIType, key: str | int | slice
+    ) -> tuple[Foreign, str, int, int, Foreign]:
         """Return how to assign to the member named `key`; for an index or a slice, to an item.
 
         The tuple contains cffi's type, or None if there is no such member or item; the container's
-        name, for messages; the member's offset in bytes; and the type's size if it contains
-        pointers, else 0.
+        name, for messages; the member's offset in bytes; the type's size if it contains pointers,
+        else 0; and the conversion of values to a pointer, or None for other types.
         """
         asked = ctype, key if isinstance(key, str) else None
         found = self._parts.get(asked)
@@ -399,10 +403,11 @@ class Structs(dict["FFIType", bool]):
             if name == key:
                 part, before = field.type, field.offset
         if part is None:
-            return self._parts.keep(asked, (None, repr(ctype.cname), 0, 0))
+            return self._parts.keep(asked, (None, repr(ctype.cname), 0, 0, None))
         size = _cffi_backend.sizeof(part) if leads_on(part) else 0
         named = struct if asked[1] or ctype.kind == "pointer" else ctype
-        return self._parts.keep(asked, (part, repr(named.cname), before, size))
+        convert = _slot(self.owner, part).convert if part.kind in _POINTERS else None
+        return self._parts.keep(asked, (part, repr(named.cname), before, size, convert))
 
     def __missing__(self, ctype: FFIType) -> bool:
         item = element(ctype)
@@ -434,7 +439,7 @@ def _write(
     if ctype.kind in _POINTERS:
         value = _slot(owner, ctype).convert(value, kept, who)
     elif ctype.kind in (*RECORDS, "array"):
-        source, value = value, _whole(ctype, _text(owner, ctype, _ext.bare(value), who))
+        source, value = value, _whole(ctype, _text(owner, ctype, _bare(value), who))
         if not _is_whole(ctype, value):
             inner = getattr(place, key) if isinstance(key, str) else place[key]
             _fill(owner, inner, ctype, value, kept, who)
@@ -558,7 +563,7 @@ class _Slot:
             if isinstance(value, one):
                 kept.append(_ext.make(self._rows[one] or self._row(one), value, who))
                 return kept[-1]
-        data = _ext.bare(value)
+        data = _bare(value)
         if isinstance(data, _CData):
             handles.check_open(data, _named(who))
             kept.append(value)
@@ -731,7 +736,7 @@ def _unsuited(error: Exception, value: object) -> str:
 
 def asarray(value: FFIData, shape: int | Sequence[int] | None) -> NDArray:
     """Implement `Library.asarray`."""
-    value = _ext.bare(value)
+    value = _bare(value)
     if not isinstance(value, _CData):
         raise wrong_type("'value'", "a cffi pointer or array", value)
     handles.check_open(value, "'value'")

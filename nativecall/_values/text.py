@@ -6,9 +6,11 @@ is for other pointers: ``char *``, ``unsigned char *``, elements of arrays, argu
 
 from __future__ import annotations
 
+import operator
 from _codecs import decode
 
 from .. import _ext, _lib
+from .._errors import wrong_type
 from . import foreign
 from .calloptions import checked
 from .handles import check_open
@@ -29,12 +31,15 @@ _CHARACTERS = (
     *("wchar_t", "char16_t", "char32_t"),
 )
 _POINTERS = [_typeof(f"{name} *") for name in _CHARACTERS]
-_texts.update({one: (one, _lib.ffi.sizeof(one.item)) for one in _POINTERS})
+_KNOWN = {one: (one, _lib.ffi.sizeof(one.item)) for one in _POINTERS}
+_texts.update(_KNOWN)
 _MOST_TEXTS = 256
 
 
-def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
-    """Read the text at a pointer, up to the first null character.
+def string(
+    pointer: object, encoding: str | None = None, length: int | None = None
+) -> bytes | str | None:
+    """Read the text at a pointer, up to the first null character or of a given length.
 
     Parameters
     ----------
@@ -44,6 +49,9 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
         bytes. In an array or buffer, text also ends at the last item.
     encoding : str, optional
         Decodes the bytes to a `str`. Wide characters need no encoding.
+    length : int, optional
+        The number of characters, or of bytes, if C passes the length beside the text. Such text may
+        contain null characters and need not end in one.
 
     Returns
     -------
@@ -55,8 +63,9 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     TypeError
         If `pointer` does not point to characters.
     ValueError
-        If the encoding is unknown, or a function of `free=` or `close=` has freed or closed the
-        pointer. `UnicodeDecodeError` if the text does not decode.
+        If the encoding is unknown, if the length is negative or exceeds an array, or if a function
+        of `free=` or `close=` has freed or closed the pointer. `UnicodeDecodeError` if the text
+        does not decode.
 
     Examples
     --------
@@ -66,10 +75,19 @@ def string(pointer: object, encoding: str | None = None) -> bytes | str | None:
     >>> nativecall.string(libc.strchr(text, ord("=")))
     b'=value'
     """
-    found = _string_at(pointer)
+    if length is None:
+        count = -1
+    else:
+        try:
+            count = operator.index(length)
+        except TypeError:
+            raise wrong_type("'length'", "an int or None", length) from None
+        if count < 0:
+            raise ValueError(f"'length' must be 0 or more (got {length!r})")
+    found = _string_at(pointer, encoding, count)
     if found is NotImplemented:
-        found = _read(pointer)
-    if encoding is None:
+        found = _read(pointer, count)
+    if encoding is None or (encoding == "utf-8" and type(found) is str):
         return found
     if isinstance(found, bytes) and isinstance(encoding, str):
         try:
@@ -100,28 +118,34 @@ def encoded(text: str, encoding: str | None, who: str, without: str) -> bytes:
     return found
 
 
-def _read(pointer: object) -> bytes | str | None:
-    if pointer is None or isinstance(pointer, str):
-        return pointer
+def _read(pointer: object, length: int) -> bytes | str | None:
+    ffi = _lib.ffi
     if type(pointer).__module__ == "_cffi_backend":
-        return _read_cffi(pointer)
+        return _read_cffi(pointer, length)
     if type(pointer).__name__ == "c_wchar_p" and type(pointer).__module__ == "ctypes":
-        wide: str | None = getattr(pointer, "value", None)
-        return wide
+        pointer = getattr(pointer, "value", None)
+    if pointer is None or isinstance(pointer, str):
+        return pointer if pointer is None else _cut(pointer, length)
     found = foreign.pointer(pointer)
     if found is None or found.is_memory:
-        return _read_buffer(pointer)
+        return _read_buffer(pointer, length)
     if found.pointee is not None and found.pointee.text not in _BYTES:
         raise TypeError(
             f"'pointer' {_WANTED} (got '&{found.pointee.text}' from {type(pointer).__name__})"
         )
     if not found.address:
         return None
-    text: bytes = _lib.ffi.string(_lib.ffi.cast("char *", found.address))
-    return text
+    return _string_at(ffi.cast("char *", found.address), None, length)
 
 
-def _read_buffer(pointer: object) -> bytes:
+def _cut(text: bytes | str, length: int) -> bytes | str:
+    """Return the first `length` characters of text that Python owns."""
+    if length > len(text):
+        raise ValueError(f"'length' is {length}, but 'pointer' has {len(text)} items")
+    return text if length < 0 else text[:length]
+
+
+def _read_buffer(pointer: object, length: int) -> bytes | str:
     try:
         view = memoryview(pointer)  # type: ignore[arg-type]  # what has no buffer raises TypeError
     except TypeError:
@@ -132,25 +156,28 @@ def _read_buffer(pointer: object) -> bytes:
             hint = "; for wide characters pass ffi.from_buffer('wchar_t[]', value)"
             hint = hint if view.itemsize in (2, 4) else ""
             raise TypeError(f"'pointer' {_WANTED} (got {shown}){hint}")
-        return view.tobytes().partition(b"\0")[0]
+        text = view.tobytes()
+        return text.partition(b"\0")[0] if length < 0 else _cut(text, length)
 
 
-def _read_cffi(pointer: object) -> bytes | str | None:
+def _read_cffi(pointer: object, length: int) -> bytes | str | None:
     ffi = _lib.ffi
     kind = ffi.typeof(pointer)
     if kind.kind not in ("pointer", "array"):
         raise TypeError(f"'pointer' {_WANTED} (got cffi's {kind.cname!r})")
-    for one in _POINTERS:
-        if kind.kind == "array" and kind.item is one.item and len(_texts) < _MOST_TEXTS:
-            _texts[kind] = _texts[one]
+    for one, row in _KNOWN.items():
+        if kind.kind == "array" and kind.item is one.item:
+            if len(_texts) >= _MOST_TEXTS:
+                _texts.clear()
+                _texts.update(_KNOWN)
+            _texts[kind] = row
     if kind.kind == "pointer" and pointer == ffi.NULL:
         return None
     check_open(pointer, "'pointer'")
     if kind.item.kind == "void":
         pointer = ffi.cast("char *", pointer)
-    try:
-        text: bytes | str = ffi.string(pointer)
-    except TypeError:
+    text = _string_at(pointer, None, length)
+    if text is NotImplemented:
         wide = kind.item.kind == "primitive" and ffi.sizeof(kind.item) in (2, 4)
         hint = "; cast it to 'wchar_t *', 'char16_t *' or 'char32_t *'" if wide else ""
         raise TypeError(f"'pointer' {_WANTED} (got cffi's {kind.cname!r}){hint}") from None

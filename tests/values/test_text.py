@@ -258,6 +258,38 @@ def test_string_reads_up_to_the_null_character(pointer, text):
     assert nc.string(pointer) == text
 
 
+def test_string_reads_text_of_a_given_length():
+    ffi = cffi.FFI()
+    text, wide = ffi.new("char[]", b"h\xc3\xa4\0b"), ffi.new("wchar_t[]", "hä\0b")
+    for pointer in (
+        text,
+        ffi.cast("char *", text),
+        ffi.cast("void *", text),
+        bytes(ffi.buffer(text)),
+        memoryview(ffi.buffer(text)),
+        ctypes.cast(int(ffi.cast("uintptr_t", text)), ctypes.POINTER(ctypes.c_char)),
+        ctypes.cast(int(ffi.cast("uintptr_t", text)), ctypes.POINTER(ctypes.c_uint8)),
+    ):
+        assert nc.string(pointer, length=3) == b"h\xc3\xa4"
+        assert nc.string(pointer, "utf-8", 3) == nc.string(pointer, "UTF8", 3) == "hä"
+        assert nc.string(pointer, length=0) == b""
+        assert nc.string(pointer, "utf-8", length=5) == "hä\0b"
+    for pointer in (wide, ffi.cast("wchar_t *", wide), "hä\0b"):
+        assert nc.string(pointer, length=4) == nc.string(pointer, "utf-8", 4) == "hä\0b"
+    assert nc.string(None, length=2) is nc.string(ffi.cast("char *", 0), "utf-8", 2) is None
+    for pointer, length, error, message in (
+        (text, 7, ValueError, "'length' is 7, but 'pointer' has 6 items"),
+        (b"abc", 4, ValueError, "'length' is 4, but 'pointer' has 3 items"),
+        (text, -1, ValueError, "'length' must be 0 or more"),
+        (text, 1.5, TypeError, "'length' must be an int or None"),
+        (text, 2, UnicodeDecodeError, "unexpected end of data"),
+    ):
+        with pytest.raises(error, match=message):
+            nc.string(pointer, "utf-8", length)
+    for length in range(2, 300):  # more array types than are cached
+        assert nc.string(ffi.new(f"char[{length}]", b"a")) == b"a"
+
+
 def test_string_decodes():
     memory = ffi.new("char[]", "häß".encode())
     assert nc.string(memory, "utf-8") == "häß"
