@@ -32,9 +32,9 @@ import time
 from collections import namedtuple
 
 from . import _fileheader
+from ._errors import TYPE_CHECKING
 from ._fileheader import hashed as hashed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

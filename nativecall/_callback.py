@@ -23,14 +23,13 @@ from ._callable.callable import Doc, NativeCallable
 from ._callable.entry import NewEntry
 from ._callable.pythonfunction import spec_of
 from ._cdecl.spelling import as_text, is_ffi_type, parse, parse_with
-from ._errors import SignatureError
+from ._errors import TYPE_CHECKING, SignatureError
 from ._fifo import Fifo
 from ._types.signature import Signature
 from ._values import storage
 from ._values.calloptions import DEFAULT, checked, refuse_unknown, spelled
 from ._values.failure import CONVENTIONS, check_errors, convention
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Self, TypedDict, Unpack

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from _weakref import ref  # importing weakref takes as long as ten of our modules
 
-TYPE_CHECKING = False
+from ._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import TypeVar
 

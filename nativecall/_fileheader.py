@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from ._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from hashlib import blake2b
 else:

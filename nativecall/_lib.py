@@ -16,9 +16,8 @@ import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import ExtensionFileLoader
 
-from ._errors import AbiError, LibraryError
+from ._errors import TYPE_CHECKING, AbiError, LibraryError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 

@@ -6,10 +6,9 @@ import os
 import sys
 
 from . import _lib
-from ._errors import LibraryError, did_you_mean
+from ._errors import TYPE_CHECKING, LibraryError, did_you_mean
 from ._fifo import Cache
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

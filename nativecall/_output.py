@@ -13,7 +13,8 @@ import signal
 import sys
 from contextlib import suppress
 
-TYPE_CHECKING = False
+from ._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Literal

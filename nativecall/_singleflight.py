@@ -22,7 +22,8 @@ import os
 from _thread import _local, allocate_lock, get_ident  # importing threading takes longer
 from sys import is_finalizing
 
-TYPE_CHECKING = False
+from ._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import namedtuple
 
 from . import _ext, _lib
+from ._errors import TYPE_CHECKING
 
 extensibletype = _ext.extensibletype
 PADDING = 1  # the key of placeholder rows; it may occur more than once
 
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from .. import _lib
 from .._callable.callable import NativeCallable
+from .._errors import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

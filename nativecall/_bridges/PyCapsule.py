@@ -15,14 +15,13 @@ from .. import _ext, _lib
 from .._callable.callable import NativeCallable, plain
 from .._callable.pickled import wrapped
 from .._cdecl.spelling import parse, words
-from .._errors import SignatureError, SymbolError, wrong_type
+from .._errors import TYPE_CHECKING, SignatureError, SymbolError, wrong_type
 from .._types.signature import Signature
 from .._values import callinterface
 from .._values.capsules import get_context, get_name, get_pointer
 from .._values.foreign import Function, Passing, bridge
 from . import capsulename
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign, Native
     from .._values.calloptions import Gil

@@ -18,7 +18,7 @@ from .._cdecl import cffitype
 from .._cdecl.lexer import NAMES
 from .._cdecl.nodes import c_name_of
 from .._cdecl.spelling import is_ffi_type, parse
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.ctype import VOID, VOIDPTR, CType
 from .._types.derived import FunctionPointer
 from .._types.derived import Pointer as PointerType
@@ -26,7 +26,6 @@ from .._types.signature import Signature
 from .._values.foreign import Function, Pointer, Struct, beneath, holds_entry
 from .._values.handles import is_cdata
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
     from .._ext import FFIData, FFIType, Foreign

@@ -8,7 +8,7 @@ from _ctypes import FUNCFLAG_PYTHONAPI, FUNCFLAG_USE_ERRNO, _cast_addr  # type: 
 
 from .. import _ext, _lib
 from .._cdecl.nodes import postorder
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.ctype import CHAR, PY_OBJECT, VOID, VOIDPTR, CType, integer, scalar
 from .._types.derived import Array, Field, Struct
 from .._types.derived import pointer as pointer_to
@@ -16,7 +16,6 @@ from .._types.signature import Signature
 from .._values.foreign import Function, Pointer, beneath, holds_entry
 from .._values.foreign import Struct as FoundStruct
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

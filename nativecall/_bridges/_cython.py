@@ -20,11 +20,10 @@ from types import ModuleType
 
 from .. import _lib
 from .._callable.wrap import wrap
-from .._errors import SignatureError, SymbolError
+from .._errors import TYPE_CHECKING, SignatureError, SymbolError
 from .._values import foreign
 from . import pxd
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
     from .._ext import Foreign

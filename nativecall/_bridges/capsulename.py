@@ -26,12 +26,11 @@ from .._cdecl.parser import Parser, common_types
 from .._cdecl.source import CSource
 from .._cdecl.spelling import parse
 from .._cdecl.typenames import Found
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.ctype import MAX_TEXT, CType
 from .._types.signature import Signature
 from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

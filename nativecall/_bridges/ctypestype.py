@@ -11,13 +11,12 @@ import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, CFuncPtr
 from weakref import WeakValueDictionary
 
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._fifo import Cache
 from .._types.ctype import SCALARS, CType, is_native, part_of
 from .._types.derived import Array, FunctionPointer, Pointer, Struct
 from .._types.signature import Signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     #: A ctypes class or an instance: typeshed covers too little of both.
     from .._ext import Foreign

@@ -21,7 +21,7 @@ import re
 
 from .. import _lib
 from .._callable.thunk import by_plan
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._plan import conversionplan as plans
 from .._types.ctype import SCALARS, VOID, is_native
 from .._types.derived import Array, FunctionPointer, Pointer
@@ -32,7 +32,6 @@ from .._values.failure import CONVENTIONS
 from .._values.foreign import Function, Passing
 from .._values.fortran import lengths, texts, with_wide_lengths
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -6,6 +6,7 @@ exporting such a function to ctypes or cffi raises an error.
 
 from __future__ import annotations
 
+from .._errors import TYPE_CHECKING
 from .._plan import steps
 from .._plan.aapcs64 import AAPCS64
 from .._plan.sysv import SYSV_X86_64
@@ -13,7 +14,6 @@ from .._types.ctype import SCALARS, CType, is_native
 from .._types.derived import Array, Struct, homogeneous, inner_types
 from .._types.signature import Signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

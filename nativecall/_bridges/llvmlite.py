@@ -18,10 +18,9 @@ from .._callable.callable import NativeCallable
 from .._callable.pickled import wrapped
 from .._cdecl.spelling import parse
 from .._codegen import engine
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._values.foreign import Function
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.signature import Signature

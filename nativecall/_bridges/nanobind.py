@@ -7,7 +7,8 @@ either: they use one word for all floating-point types.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from .._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from .._ext import Foreign
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from .._errors import TYPE_CHECKING
 from .._values.foreign import Pointer, Struct
 from .._values.storage import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

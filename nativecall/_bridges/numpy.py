@@ -5,10 +5,9 @@ nativecall/_ufunc/ converts the ufuncs.
 
 from __future__ import annotations
 
-from .._errors import require, wrong_type
+from .._errors import TYPE_CHECKING, require, wrong_type
 from .._values.foreign import Function
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 

@@ -6,7 +6,8 @@ sees a write, and it cannot see writes by C code. Elements with a mask are read-
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from .._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from .._ext import Foreign
 

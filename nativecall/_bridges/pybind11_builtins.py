@@ -18,12 +18,11 @@ import re
 
 from .. import _lib
 from .._callable.callable import NativeCallable
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._values.foreign import Function
 from . import itanium
 from .BitGenerator import word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.signature import Signature

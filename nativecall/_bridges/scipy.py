@@ -18,7 +18,7 @@ import sys
 from .. import _ext
 from .._callable import specialize
 from .._cdecl.spelling import canonical, parse, words
-from .._errors import NoEntryError, SignatureError
+from .._errors import TYPE_CHECKING, NoEntryError, SignatureError
 from .._plan.rules import losses
 from .._types.agreement import Agreement, agreement
 from .._types.ctype import VOID
@@ -31,7 +31,6 @@ from .._values.failure import convention
 from .._values.foreign import Function
 from .PyCapsule import takes_data, with_data
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

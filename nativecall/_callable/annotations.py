@@ -14,11 +14,11 @@ from collections import namedtuple
 from collections.abc import Callable
 from keyword import iskeyword
 
+from .._errors import TYPE_CHECKING
 from .._values import outparameters
 from .._values.callinterface import text_of
 from .._values.storage import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import CallInterface
     from .._types.ctype import CType

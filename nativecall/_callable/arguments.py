@@ -19,7 +19,7 @@ from .. import _ext, _lib
 from .._cdecl.cffitype import disagreement, is_whole, to_ffi
 from .._cdecl.nodes import CONST
 from .._cdecl.spelling import parse, words
-from .._errors import SignatureError, refuse_reload, wrong_type
+from .._errors import TYPE_CHECKING, SignatureError, refuse_reload, wrong_type
 from .._types import bufferformat
 from .._types.agreement import suits
 from .._types.ctype import VOIDPTR, CType, Scalar
@@ -39,7 +39,6 @@ from .._values.refusals import refuse
 from .entry import refuse_known_otherwise
 from .pythonfunction import spec_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

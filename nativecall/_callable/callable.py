@@ -19,11 +19,10 @@ from _collections_abc import Mapping
 from _thread import RLock
 
 from .. import _ext
-from .._errors import NoEntryError, refuse_reload, require
+from .._errors import TYPE_CHECKING, NoEntryError, refuse_reload, require
 from .._types.signature import Signature
 from .._values.calloptions import ENTRY, WRAP, spelled
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable

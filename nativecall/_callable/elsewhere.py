@@ -11,14 +11,13 @@ from weakref import ref
 
 from .. import _ext, _lib
 from .._cdecl import cffitype
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.ctype import WRAP_IT, CType, Scalar
 from .._types.signature import Signature
 from .._values import callinterface, storage
 from .._values.failure import convention, raise_failure
 from .._values.variadic import extra_argument
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

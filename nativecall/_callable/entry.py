@@ -12,7 +12,7 @@ from collections import namedtuple
 
 from .. import _ext, _lib
 from .._cdecl.spelling import as_text, both, parse
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.agreement import Agreement, agreement
 from .._types.derived import Handle
 from .._types.signature import Signature
@@ -22,7 +22,6 @@ from .._values.failure import CONVENTIONS, check_errors, convention
 from .._values.fortran import with_lengths, with_wide_lengths
 from .._values.outparameters import position, resolved
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NamedTuple, Unpack

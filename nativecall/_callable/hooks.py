@@ -8,12 +8,11 @@ The hooks that convert values are in arguments.py.
 from __future__ import annotations
 
 from .. import _ext
-from .._errors import refuse_reload
+from .._errors import TYPE_CHECKING, refuse_reload
 from .._fifo import Fifo
 from .._plan.callplan import extended, plan
 from .._values.failure import raise_failure
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 

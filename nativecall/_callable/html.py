@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from html import escape
 
-TYPE_CHECKING = False
+from .._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -12,11 +12,11 @@ from copyreg import dispatch_table
 from importlib import import_module
 
 from .. import _ext, _lib
+from .._errors import TYPE_CHECKING
 from .._values import foreign
 from .._values.failure import convention
 from .entry import gil_name
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 

@@ -9,6 +9,7 @@ arguments to Python objects, calls the function, and converts the result
 from __future__ import annotations
 
 from .. import _ext, _lib
+from .._errors import TYPE_CHECKING
 from .._fifo import Fifo
 from .._plan import callplan
 from .._types.ctype import VOID, CType, Scalar
@@ -17,7 +18,6 @@ from .._types.signature import Signature
 from .._values import callinterface
 from .._values.calloptions import DEFAULT
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from .. import _ext
 from .._cdecl.spelling import parse
-from .._errors import NoEntryError, SignatureError, wrong_type
+from .._errors import TYPE_CHECKING, NoEntryError, SignatureError, wrong_type
 from .._fifo import Fifo
 from .._singleflight import once
 from .._types.ctype import SCALARS, Scalar
@@ -30,7 +30,6 @@ from .._values.calloptions import ENTRY
 from .._values.failure import CONVENTIONS, check_errors
 from .entry import Options, resolve
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Sequence

@@ -26,7 +26,7 @@ from functools import partial
 from .. import _ext, _lib
 from .._cdecl.spelling import parse
 from .._codegen.conversions import thunk
-from .._errors import NoEntryError, SignatureError
+from .._errors import TYPE_CHECKING, NoEntryError, SignatureError
 from .._plan import messages, rules
 from .._plan.conversion import conversion
 from .._plan.conversionplan import HEADER, Bound, Plan
@@ -41,7 +41,6 @@ from . import arguments, specialize
 from .callable import plain
 from .entry import Options, without
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 

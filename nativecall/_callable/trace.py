@@ -11,11 +11,11 @@ import builtins
 from types import FunctionType
 
 from .. import _lib
+from .._errors import TYPE_CHECKING
 from .._plan.abi import UNKNOWN
 from .._plan.steps import ABI
 from . import elsewhere
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -9,8 +9,8 @@ import copyreg
 from types import BuiltinFunctionType
 
 from .. import _ext
+from .._errors import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

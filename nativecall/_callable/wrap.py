@@ -9,14 +9,13 @@ from _collections_abc import Mapping
 
 from .. import _ext
 from .._cdecl.spelling import parse_with
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.signature import Signature
 from .._values import foreign
 from .._values.calloptions import WRAP, spelled
 from .callable import NativeCallable
 from .entry import Options
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Unpack
@@ -155,7 +154,10 @@ def _wrap(
 ) -> NativeCallable:
     """Implement `wrap` beyond its fast path."""
     if types is not None and not isinstance(target, ModuleType):
-        target, signature = _with_types(target, signature, types)
+        if isinstance(target, Mapping):
+            target = {parse_with(text, types): one for text, one in target.items()}
+        else:
+            signature = _named(target, signature, types)
     if isinstance(target, ModuleType):
         name = options.get("name")
         target, options["name"], signature = _exported(target, signature, name, types)
@@ -167,15 +169,6 @@ def _wrap(
     made = NativeCallable.__new__(NativeCallable)
     made._fill(target, signature, said)
     return made
-
-
-def _with_types(
-    target: object, signature: str | Signature | None, types: object
-) -> tuple[object, str | Signature | None]:
-    """Parse the signatures with the types of a library."""
-    if isinstance(target, Mapping):
-        return {parse_with(text, types): one for text, one in target.items()}, signature
-    return target, _named(target, signature, types)
 
 
 def _named(

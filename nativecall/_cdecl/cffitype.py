@@ -19,7 +19,7 @@ from itertools import count
 import _cffi_backend
 
 from .. import _ext, _lib
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._fifo import Cache
 from .._types.ctype import SCALARS, VOID, VOIDPTR, WRAP_IT, CType, Scalar, integer
 from .._types.derived import Array, Field, FunctionPointer, Handle, Pointer, Struct
@@ -43,7 +43,6 @@ from .nodes import (
     reached,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -12,11 +12,10 @@ import sys
 from _collections_abc import Mapping
 
 from .. import _lib
-from .._errors import SignatureError, SymbolError
+from .._errors import TYPE_CHECKING, SignatureError, SymbolError
 from .._types.grammar import bind, from_row, read_type
 from .._version import __version__
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypedDict, TypeVar

@@ -15,11 +15,10 @@ import os
 import time
 
 from .. import _cache
-from .._errors import LibraryError
+from .._errors import TYPE_CHECKING, LibraryError
 from .declarations import Declarations, edition, offered, several
 from .preprocessor import SEARCHED, Wanted, compiler, identity
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 

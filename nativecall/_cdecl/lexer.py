@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from .._errors import TYPE_CHECKING
 from .._types.ctype import SCALARS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from re import Match

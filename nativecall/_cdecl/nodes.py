@@ -7,7 +7,7 @@ nodes to `CType` objects; cffi types are first converted to nodes (cffitype.py).
 
 from __future__ import annotations
 
-from .._errors import SignatureError, refuse_reload
+from .._errors import TYPE_CHECKING, SignatureError, refuse_reload
 from .._types.ctype import (
     CHAR,
     MAX_DEPTH,
@@ -36,7 +36,6 @@ from .._types.grammar import from_row
 from .._types.signature import BYTES, Signature
 from .lexer import CODES
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self, TypeVar

@@ -20,7 +20,7 @@ from itertools import pairwise
 from math import copysign
 from struct import pack, unpack
 
-from .._errors import SignatureError, did_you_mean
+from .._errors import TYPE_CHECKING, SignatureError, did_you_mean
 from .._types.ctype import MAX_DEPTH, SCALARS, WORD, Scalar, integer
 from .._types.grammar import shown
 from .._types.written import KEYWORDS
@@ -46,7 +46,6 @@ from .nodes import (
     name_of,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

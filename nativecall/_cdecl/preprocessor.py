@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 from collections import namedtuple
 
-from .._errors import LibraryError, SignatureError
+from .._errors import TYPE_CHECKING, LibraryError, SignatureError
 from .._types.ctype import WORD
 from .lexer import DIGRAPHS, macro, tokenizer, with_pragmas, without_comments
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from subprocess import CompletedProcess

@@ -17,9 +17,9 @@ import os
 import re
 import sys
 
+from .._errors import TYPE_CHECKING
 from .preprocessor import SEARCHED, compiler
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

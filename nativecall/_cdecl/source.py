@@ -13,7 +13,7 @@ import re
 import sys
 from itertools import pairwise
 
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.ctype import MAX_DEPTH, SCALARS, WORD
 from .._types.grammar import shown
 from .lexer import (
@@ -30,7 +30,6 @@ from .lexer import (
 )
 from .parser import Unknown, condition, fault
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 

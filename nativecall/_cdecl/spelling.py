@@ -9,14 +9,13 @@ Parsing the first C declaration imports `texts`, and with it cffi.
 
 from __future__ import annotations
 
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._fifo import Cache
 from .._types.ctype import MAX_TEXT, PY_OBJECT, SCALARS, VOID, CType
 from .._types.derived import FunctionPointer
 from .._types.grammar import DIGITS, NO_RESULT, SPACE, Reader
 from .._types.signature import Signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal

@@ -8,7 +8,7 @@ not empty, are skipped, and the table records the reasons.
 
 from __future__ import annotations
 
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.ctype import VOIDPTR
 from .cffitype import unit_of
 from .lexer import Unexpanded, tokenizer
@@ -26,7 +26,6 @@ from .parser import Parser, Unknown, common_types, fault
 from .preprocessor import expansions, preprocess
 from .source import CSource, Expansion
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

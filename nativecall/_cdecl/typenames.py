@@ -7,7 +7,7 @@ unknown name raises a SignatureError that lists close matches.
 
 from __future__ import annotations
 
-from .._errors import SignatureError, closest, did_you_mean
+from .._errors import TYPE_CHECKING, SignatureError, closest, did_you_mean
 from .._types.ctype import SCALARS
 from .._types.derived import Field
 from .._types.signature import Signature
@@ -27,7 +27,6 @@ from .nodes import (
 from .parser import OTHER_TYPES, Parser, Unknown, common_types, of_int
 from .source import CSource
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 

@@ -18,11 +18,11 @@ import argparse
 import os
 from importlib import import_module
 
+from .._errors import TYPE_CHECKING
 from .._output import CommandError, guarded
 from .._slots import get_include
 from .._version import __version__
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -21,14 +21,13 @@ from timeit import Timer
 
 from .. import _ext
 from .._callable.wrap import wrap
-from .._errors import LibraryError, SymbolError
+from .._errors import TYPE_CHECKING, LibraryError, SymbolError
 from .._library import load
 from .._output import CommandError, Output, Row
 from .._slots import customslots
 from .._version import __version__
 from .describe import entry_rows, slot_rows
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 

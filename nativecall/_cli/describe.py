@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from .._callable.callable import NativeCallable
+from .._errors import TYPE_CHECKING
 from .._library import Symbol
 from .._output import Row
 from .._slots import PADDING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -16,12 +16,11 @@ from importlib import import_module, metadata
 
 from .._cache import Cache, directory
 from .._cdecl import preprocessor
-from .._errors import LibraryError
+from .._errors import TYPE_CHECKING, LibraryError
 from .._output import Output, Row
 from .._slots import get_include
 from .cache import none_chosen, unwritable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeAlias

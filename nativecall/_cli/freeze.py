@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from .._errors import NativeCallError
+from .._errors import TYPE_CHECKING, NativeCallError
 from .._library import load
 from .._output import CommandError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -12,13 +12,13 @@ from importlib.util import find_spec
 from .. import _ext, _lib
 from .._callable.callable import NativeCallable
 from .._callable.wrap import wrap
+from .._errors import TYPE_CHECKING
 from .._output import Output, Row
 from .._slots import PADDING, customslots, extensibletype
 from .._values import foreign
 from .describe import entry_rows, owner_text, slot_rows
 from .place import find
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

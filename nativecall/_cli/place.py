@@ -12,10 +12,16 @@ from importlib import import_module
 
 from .. import _lib
 from .._callable.callable import NativeCallable
-from .._errors import LibraryError, SignatureError, SymbolError, closest, did_you_mean
+from .._errors import (
+    TYPE_CHECKING,
+    LibraryError,
+    SignatureError,
+    SymbolError,
+    closest,
+    did_you_mean,
+)
 from .._output import CommandError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 

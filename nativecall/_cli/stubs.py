@@ -19,12 +19,12 @@ from .._callable.annotations import arguments, results
 from .._callable.callable import NativeCallable
 from .._callback import Callback
 from .._cdecl.parser import common_types
+from .._errors import TYPE_CHECKING
 from .._library import Library
 from .._output import CommandError
 from .._types.derived import Array, Pointer, Struct
 from .place import find, functions, imported
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType

@@ -34,6 +34,7 @@ from typing import Final
 from llvmlite import ir
 
 from .. import _ext
+from .._errors import TYPE_CHECKING
 from .._plan import conversion as ops
 from .._plan.abi import Passing
 from .._plan.conversion import BLOCK, BOUND, DATA, FRAME, At, Conversion, LoopPlan, Op
@@ -43,7 +44,6 @@ from .._values.callinterface import letter
 from . import abi
 from .abi import POINTER, at_bytes, reserve, width_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

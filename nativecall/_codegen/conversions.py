@@ -10,6 +10,7 @@ llvmlite, the core interprets the same conversion.
 from __future__ import annotations
 
 from .. import _cache
+from .._errors import TYPE_CHECKING
 from .._plan.abi import Call, Unsupported
 from .._plan.conversion import Conversion, LoopPlan
 from .._plan.conversion import loop as described
@@ -17,7 +18,6 @@ from .._types.derived import Array, Struct, View
 from .._values.callinterface import letter
 from . import engine
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType

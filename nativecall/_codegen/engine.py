@@ -39,12 +39,11 @@ import os
 import sys
 
 from .. import _cache, _ext
-from .._errors import warn_once
+from .._errors import TYPE_CHECKING, warn_once
 from .._fifo import Shared
 from .._singleflight import once
 from . import identity, idle
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -15,7 +15,8 @@ import os
 from _thread import RLock  # importing threading takes longer
 from sys import is_finalizing
 
-TYPE_CHECKING = False
+from .._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from .._ext import Foreign
 

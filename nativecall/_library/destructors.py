@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from .._callable.callable import plain
 from .._cdecl.spelling import parse
-from .._errors import SymbolError
+from .._errors import TYPE_CHECKING, SymbolError
 from .._values import callinterface, handles
 from .._values.outparameters import check_out, resolved, visible
 from .options import gives_pointer, names_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.signature import Signature

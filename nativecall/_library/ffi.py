@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import cache, wraps
 
 from .. import _ext
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol

@@ -14,9 +14,8 @@ import sys
 
 from .. import _fileheader
 from .._cdecl.declarations import offered
-from .._errors import LibraryError, require
+from .._errors import TYPE_CHECKING, LibraryError, require
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol

@@ -12,11 +12,10 @@ import sys
 
 from .. import _ext, _lib
 from .._cdecl.declarations import edition
-from .._errors import LibraryError, SignatureError, SymbolError
+from .._errors import TYPE_CHECKING, LibraryError, SignatureError, SymbolError
 from .._locate import NEEDED, open_bytes
 from .._types.ctype import WORD
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from .. import _ext, _lib
 from .._callable.callable import NativeCallable, plain
-from .._errors import LibraryError, SignatureError, SymbolError, did_you_mean, require
+from .._errors import (
+    TYPE_CHECKING,
+    LibraryError,
+    SignatureError,
+    SymbolError,
+    did_you_mean,
+    require,
+)
 from .._locate import exported_like
 from .._types.ctype import Single
 from .._types.signature import Signature
@@ -18,7 +25,6 @@ from .options import FUNCTION, NOTHING, LibraryOptions, of_function
 from .symbol import Symbol, address
 from .types import Owner, Types, owner_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence

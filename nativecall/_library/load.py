@@ -10,14 +10,13 @@ from _collections_abc import Mapping
 from operator import index
 
 from .. import _lib
-from .._errors import LibraryError, SignatureError, require, warn, wrong_type
+from .._errors import TYPE_CHECKING, LibraryError, SignatureError, require, warn, wrong_type
 from .._values.calloptions import refuse_unknown, spelled
 from .library import Library as Opened
 from .options import LIBRARY, NOTHING, LibraryOptions
 from .symbol import opened
 from .types import Types
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Unpack

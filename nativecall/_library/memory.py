@@ -20,7 +20,7 @@ from .._callable.pythonfunction import spec_of
 from .._cdecl.cffitype import from_ffi, is_same_name
 from .._cdecl.nodes import c_name_of, element
 from .._cdecl.spelling import is_ffi_type
-from .._errors import SignatureError, closest, did_you_mean, extra, wrong_type
+from .._errors import TYPE_CHECKING, SignatureError, closest, did_you_mean, extra, wrong_type
 from .._fifo import Cache
 from .._types.ctype import CType
 from .._types.signature import Signature
@@ -28,7 +28,6 @@ from .._values import callinterface, foreign, handles, storage
 from .._values.dtypes import dtype_of
 from .._values.storage import Record as Values
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol, Self, TypeAlias

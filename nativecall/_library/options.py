@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping
 
-from .._errors import closest, did_you_mean, require, wrong_type
+from .._errors import TYPE_CHECKING, closest, did_you_mean, require, wrong_type
 from .._types.derived import inner_types
 from .._types.signature import BYTES
 from .._values.calloptions import (
@@ -25,7 +25,6 @@ from .._values.calloptions import (
 from .._values.failure import CONVENTIONS
 from .._values.outparameters import arguments, place, pointee, resolved
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 

@@ -6,11 +6,10 @@ import os
 from collections import namedtuple
 
 from .. import _lib
-from .._errors import LibraryError, SymbolError
+from .._errors import TYPE_CHECKING, LibraryError, SymbolError
 from .._locate import exported_like, find
 from .._types.ctype import Single
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from _weakref import ref
 from itertools import count
 
-from .._errors import SignatureError, SymbolError, require
+from .._errors import TYPE_CHECKING, SignatureError, SymbolError, require
 from .._fifo import Cache, Fifo
 from .._types.ctype import Single
 from .._types.grammar import owners
 from .._types.signature import Signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

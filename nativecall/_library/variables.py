@@ -20,6 +20,7 @@ from collections import namedtuple
 from .. import _ext, _lib
 from .._cdecl.cffitype import pointer_from
 from .._cdecl.nodes import CHARACTERS, element
+from .._errors import TYPE_CHECKING
 from .._types.ctype import Scalar
 from .._types.derived import pointer
 from .._types.grammar import read_type
@@ -27,7 +28,6 @@ from .._types.signature import BYTES
 from .._values import foreign, storage
 from .._values.text import string
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import FFIType
     from .._ext import Library as OpenLibrary

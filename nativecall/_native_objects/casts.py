@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import _ext, _lib
+from .._errors import TYPE_CHECKING
 from .describing import known_class
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

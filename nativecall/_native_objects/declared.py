@@ -11,12 +11,11 @@ from types import FunctionType
 
 from .. import _ext
 from .._cdecl.spelling import parse, parse_type
-from .._errors import SignatureError, did_you_mean, refuse_reload
+from .._errors import TYPE_CHECKING, SignatureError, did_you_mean, refuse_reload
 from .._types.ctype import CType, Scalar
 from .._types.derived import Array, object_offsets
 from .._types.signature import Signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from builtins import type as _Class
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from .._callable.callable import NativeCallable, plain
 from .._callable.wrap import wrap
 from .._callback import callback
 from .._cdecl.spelling import parse, parse_type
-from .._errors import SignatureError, refuse_reload
+from .._errors import TYPE_CHECKING, SignatureError, refuse_reload
 from .._types.ctype import VOIDPTR, CType, Scalar
 from .._types.derived import lay_out
 from .._types.signature import Signature
@@ -26,7 +26,6 @@ from .._values import callinterface
 from .declared import Field, Method, check_self, field
 from .values import loader, storer, view
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -6,10 +6,9 @@ from reprlib import recursive_repr
 
 from .. import _ext
 from .._cdecl.spelling import parse_type
-from .._errors import refuse_reload
+from .._errors import TYPE_CHECKING, refuse_reload
 from .values import has_address
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import _ext, _lib
 from .._cdecl.spelling import parse_type
-from .._errors import extra
+from .._errors import TYPE_CHECKING, extra
 from .._types.ctype import CType
 from .._types.derived import Array, Struct, inner_types
 from .._values import callinterface, foreign
@@ -13,7 +13,6 @@ from .._values.dtypes import dtype_of
 from .._values.storage import by_name, layout, load, replace
 from .declared import is_array_of_numbers
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

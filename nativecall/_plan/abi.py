@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from .._errors import TYPE_CHECKING
 from .._types.ctype import CType, is_native
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 
 from .. import _ext
+from .._errors import TYPE_CHECKING
 from .._types.ctype import SCALARS, VOIDPTR, CType
 from .._types.derived import View, inner_types, leads_on
 from .._types.signature import Signature, with_more
@@ -19,7 +20,6 @@ from .._values.outparameters import VALUE, kind_of, offsets, pointee
 from . import steps as row
 from .abi import Call, Passing, in_memory
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import CallInterface
 

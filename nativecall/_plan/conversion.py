@@ -12,6 +12,7 @@ import struct
 import sys
 from collections import namedtuple
 
+from .._errors import TYPE_CHECKING
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._values import callinterface, storage
 from .._values.failure import CONVENTIONS
@@ -20,7 +21,6 @@ from . import conversionplan as plans
 from .abi import Call, Passing
 from .steps import NOWHERE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal

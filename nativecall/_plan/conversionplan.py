@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import namedtuple
 
 from .. import _ext
-from .._errors import refuse_reload
+from .._errors import TYPE_CHECKING, refuse_reload
 from .._types.ctype import CType
 from .._types.derived import Pointer
 from .._types.signature import Signature
 from .._values.failure import Convention
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 
 from .._cdecl.spelling import both, words
+from .._errors import TYPE_CHECKING
 from .._types.ctype import CType, integer_range, part_of
 from .._types.derived import Pointer
 from .conversionplan import Plan
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

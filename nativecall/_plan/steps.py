@@ -10,12 +10,11 @@ import os
 import struct
 import sys
 
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._types.ctype import WRAP_IT
 from .._types.derived import hides_object
 from .abi import UNKNOWN, Unsupported
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -13,11 +13,11 @@ element.
 
 from __future__ import annotations
 
+from .._errors import TYPE_CHECKING
 from .._types.ctype import CType, integer
 from .._types.derived import Array, Field, Struct
 from .abi import ABI, Call, Passing, Piece, cut, in_memory
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

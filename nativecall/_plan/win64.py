@@ -8,11 +8,11 @@ variadic floating-point argument is passed in both a vector and a general regist
 
 from __future__ import annotations
 
+from .._errors import TYPE_CHECKING
 from .._types.ctype import CType, is_native
 from .._types.derived import inner_types
 from .abi import ABI, Call, Passing, Piece, Unsupported, in_memory
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

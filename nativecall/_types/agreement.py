@@ -6,10 +6,10 @@ which level suffices. `agreement` ignores values, `const`, and the names of type
 
 from __future__ import annotations
 
+from .._errors import TYPE_CHECKING
 from .derived import Array, FunctionPointer, Pointer, Struct
 from .signature import Signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .ctype import CType
 

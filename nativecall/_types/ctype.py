@@ -15,10 +15,9 @@ from __future__ import annotations
 import sys
 
 from .. import _ext
-from .._errors import SignatureError, refuse_reload
+from .._errors import TYPE_CHECKING, SignatureError, refuse_reload
 from .._fifo import Cache
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final, Literal, Self, TypeVar

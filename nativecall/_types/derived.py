@@ -10,7 +10,7 @@ import os
 import sys
 from collections import namedtuple
 
-from .._errors import SignatureError, refuse_reload
+from .._errors import TYPE_CHECKING, SignatureError, refuse_reload
 from .ctype import (
     CHAR,
     MAX_NDIM,
@@ -26,7 +26,6 @@ from .ctype import (
     scalar,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Literal, Protocol

@@ -19,7 +19,7 @@ column. Signatures are cached as plain data (`Row`); `_KeptReader` parses the ca
 
 from __future__ import annotations
 
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .ctype import CHAR, MAX_DEPTH, PY_OBJECT, SCALARS, VOID, VOIDPTR, CType, admit, known
 from .derived import (
     Array,
@@ -34,7 +34,6 @@ from .derived import (
 )
 from .signature import Signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _weakref import ReferenceType
     from collections.abc import Callable

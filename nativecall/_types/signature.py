@@ -5,11 +5,10 @@ This file defines the class and its canonical text; _cdecl/spelling.py parses al
 
 from __future__ import annotations
 
-from .._errors import refuse_reload
+from .._errors import TYPE_CHECKING, refuse_reload
 from .ctype import CType, Immutable
 from .derived import FunctionPointer
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 

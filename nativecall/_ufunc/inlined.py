@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 import sys
 
-TYPE_CHECKING = False
+from .._errors import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from .._callable.callable import NativeCallable
     from .._ext import Foreign

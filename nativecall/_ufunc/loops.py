@@ -27,7 +27,7 @@ from collections import namedtuple
 from .. import _ext
 from .._callable.callable import NativeCallable, plain
 from .._cdecl.spelling import parse
-from .._errors import SignatureError
+from .._errors import TYPE_CHECKING, SignatureError
 from .._fifo import Fifo
 from .._plan import conversionplan as plans
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
@@ -39,7 +39,6 @@ from .._values.failure import CONVENTIONS
 from .._values.outparameters import Out
 from . import structure
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 

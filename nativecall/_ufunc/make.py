@@ -21,13 +21,12 @@ import ctypes
 from collections import namedtuple
 
 from .. import _ext
-from .._errors import NoEntryError, SignatureError, extra
+from .._errors import TYPE_CHECKING, NoEntryError, SignatureError, extra
 from .._types.ctype import CType
 from .._values.calloptions import of_type
 from .._values.dtypes import dtype_of
 from . import inlined, operands, structure
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy
 

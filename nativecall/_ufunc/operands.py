@@ -26,14 +26,13 @@ from collections import namedtuple
 from math import prod
 
 from .. import _lib
-from .._errors import SignatureError, wrong_type
+from .._errors import TYPE_CHECKING, SignatureError, wrong_type
 from .._plan.conversion import LoopPlan, Passed
 from .._types.ctype import Scalar
 from .._types.derived import Array, Pointer, Struct, View
 from .._values.failure import convention
 from .._values.outparameters import drops_result
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import CallInterface
     from .._types.ctype import CType

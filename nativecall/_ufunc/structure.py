@@ -14,9 +14,9 @@ from __future__ import annotations
 import ctypes
 import sys
 
+from .._errors import TYPE_CHECKING
 from .._values.capsules import get_pointer
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

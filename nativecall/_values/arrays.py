@@ -19,10 +19,10 @@ import struct
 import sys
 
 from .. import _ext, _lib
+from .._errors import TYPE_CHECKING
 from . import foreign
 from .capsules import get_name, get_pointer
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias

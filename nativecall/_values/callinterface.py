@@ -11,7 +11,7 @@ from __future__ import annotations
 from sys import intern
 
 from .. import _ext, _lib
-from .._errors import refuse_reload
+from .._errors import TYPE_CHECKING, refuse_reload
 from .._fifo import Cache
 from .._types.ctype import SCALARS, VOID, CType, Scalar
 from .._types.derived import Array, Handle, Pointer, Record, Struct, View
@@ -21,7 +21,6 @@ from .calloptions import DEFAULT
 from .failure import CONVENTIONS
 from .outparameters import kind_of, offsets, pointee, visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -12,11 +12,10 @@ import codecs
 from collections import namedtuple
 
 from .. import _lib
-from .._errors import closest, did_you_mean, require, wrong_type
+from .._errors import TYPE_CHECKING, closest, did_you_mean, require, wrong_type
 from .failure import CONVENTIONS
 from .outparameters import check_out, visible
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

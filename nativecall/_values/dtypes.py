@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from .._errors import TYPE_CHECKING
 from .._types.derived import is_plain
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.ctype import CType

@@ -10,10 +10,9 @@ import operator
 from collections import namedtuple
 
 from .. import _lib
-from .._errors import NativeFailure
+from .._errors import TYPE_CHECKING, NativeFailure
 from .._types.ctype import CType, integer_range
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal, TypeVar

@@ -58,10 +58,9 @@ import sys
 from collections import namedtuple
 
 from .. import _ext, _lib
-from .._errors import require, wrong_type
+from .._errors import TYPE_CHECKING, require, wrong_type
 from .calloptions import DEFAULT
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable

@@ -7,11 +7,11 @@ other arguments and in the same order. Python code does not pass these lengths, 
 
 from __future__ import annotations
 
+from .._errors import TYPE_CHECKING
 from .._types.ctype import SCALARS
 from .._types.derived import Pointer
 from .._types.signature import Signature, with_more
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._types.ctype import CType
 

@@ -18,8 +18,8 @@ import sys
 from collections import namedtuple
 
 from .. import _ext, _lib
+from .._errors import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

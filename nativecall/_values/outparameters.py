@@ -15,12 +15,11 @@ import sys
 from _collections_abc import Mapping, Sequence
 from collections import namedtuple
 
-from .._errors import wrong_type
+from .._errors import TYPE_CHECKING, wrong_type
 from .._types.ctype import CType, Scalar
 from .._types.derived import Array, Handle, Pointer, Record
 from .failure import convention
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.signature import Signature

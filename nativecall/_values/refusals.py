@@ -6,9 +6,9 @@ the exception.
 
 from __future__ import annotations
 
+from .._errors import TYPE_CHECKING
 from .storage import Record, misaligned
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import CallInterface, Foreign
 

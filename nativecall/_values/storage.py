@@ -19,7 +19,7 @@ from itertools import islice
 from struct import pack
 
 from .. import _ext, _lib
-from .._errors import extra, refuse_reload, wrong_type
+from .._errors import TYPE_CHECKING, extra, refuse_reload, wrong_type
 from .._fifo import Cache
 from .._types.ctype import WORD, CType, Scalar, part_of, same_bytes
 from .._types.derived import (
@@ -35,7 +35,6 @@ from .._types.derived import (
 from . import callinterface
 from .calloptions import DEFAULT
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import ClassVar

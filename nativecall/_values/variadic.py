@@ -9,11 +9,11 @@ from __future__ import annotations
 import operator
 
 from .. import _ext, _lib
+from .._errors import TYPE_CHECKING
 from .._types.ctype import SCALARS, VOIDPTR, CType, promoted, scalar
 from . import callinterface, foreign
 from .text import encoded
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

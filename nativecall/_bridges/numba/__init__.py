@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import sys
 
-from ..._errors import SignatureError
+from ..._errors import TYPE_CHECKING, SignatureError
 from ..._types.ctype import VOID
 from ..._types.signature import Signature
 from ..._values import foreign
@@ -48,7 +48,6 @@ from ..._values.foreign import Function
 from . import jitted
 from .types import check_version, core, ctype_of, numba_type, passed, result_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
 

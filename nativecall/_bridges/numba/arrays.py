@@ -15,10 +15,10 @@ import math
 from numba.core import cgutils, types
 from numba.np.arrayobj import make_array
 
+from ..._errors import TYPE_CHECKING
 from ..._types.derived import Array, Pointer, View
 from ..._values.storage import misaligned
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from llvmlite import ir
 

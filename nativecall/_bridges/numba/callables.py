@@ -48,14 +48,13 @@ from ... import _ext, _lib
 from ..._callable.callable import NativeCallable
 from ..._cdecl.spelling import parse
 from ..._codegen.abi import POINTER, at_bytes
-from ..._errors import SignatureError
+from ..._errors import TYPE_CHECKING, SignatureError
 from ..._fifo import Cache
 from ..._types.derived import Pointer
 from ..._values.failure import convention
 from . import calls, jitted
 from .types import leads_to, unknown_version
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

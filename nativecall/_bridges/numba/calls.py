@@ -26,7 +26,7 @@ from ... import _ext, _lib
 from ..._callable.callable import NativeCallable
 from ..._codegen import abi
 from ..._codegen.abi import POINTER, reserve
-from ..._errors import SignatureError
+from ..._errors import TYPE_CHECKING, SignatureError
 from ..._types.ctype import CType
 from ..._types.derived import Array, FunctionPointer, Pointer, Struct, View
 from ..._values.failure import CONVENTIONS, convention
@@ -35,7 +35,6 @@ from . import arrays
 from .types import is_item, is_struct, leads_to, numba_type
 from .values import Values, lowered
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias

@@ -18,12 +18,12 @@ from ... import _ext
 from ..._cdecl.spelling import words
 from ..._codegen import abi
 from ..._codegen.abi import POINTER
+from ..._errors import TYPE_CHECKING
 from ..._types.ctype import integer_range
 from ..._values.failure import CONVENTIONS
 from ..._values.storage import sentinel_of
 from .values import Values, lowered
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -16,13 +16,12 @@ from ... import _lib
 from ..._callable.callable import NativeCallable
 from ..._callable.pickled import wrapped
 from ..._callable.specialize import OnDemand
-from ..._errors import SignatureError
+from ..._errors import TYPE_CHECKING, SignatureError
 from ..._types.signature import Signature
 from ..._values.failure import CONVENTIONS, check_errors
 from ..._values.foreign import Function
 from .types import becomes, check_version, core, numba_type
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import sys
 
-from ..._errors import SignatureError
+from ..._errors import TYPE_CHECKING, SignatureError
 from ..._types.agreement import suits
 from ..._types.ctype import VOID, CType, Scalar, integer, scalar
 from ..._types.derived import Array, Pointer, Struct, View, is_plain
 from ..._types.derived import pointer as pointer_to
 from ..._values.dtypes import dtype_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType

@@ -14,11 +14,10 @@ from numba.np.arrayobj import make_array, populate_array
 
 from ..._codegen import abi
 from ..._codegen.abi import POINTER, at_bytes, reserve
-from ..._errors import SignatureError
+from ..._errors import TYPE_CHECKING, SignatureError
 from ..._types.ctype import Scalar, integer, integer_range
 from .types import numba_type
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
