@@ -2,12 +2,13 @@
  *
  * Where the callable has an entry for double (double), the loop calls that C function without the
  * GIL and without boxing. Everything else is called through Python, so nothing is lost for callers
- * who know nothing of nativecall. The headers are all it needs: nativecall is not linked against,
- * and need not be installed where this module runs. */
+ * who know nothing of nativecall. Two headers are all it needs, nativecall_abi.h and, for the limited
+ * API, nativecall_abi3.h: one binary runs on Python 3.11 and all later versions. nativecall is not
+ * linked against, and need not be installed where this module runs. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <nativecall/nativecallable.h>
+#include <nativecall/nativecall_abi.h>
 
 typedef double (*Integrand)(double);
 
@@ -31,7 +32,8 @@ static int through_python(PyObject *callable, double x, double *out)
 static PyObject *integrate(PyObject *module, PyObject *args)
 {
     PyObject *callable;
-    Integrand f;
+    const PyNativeCallableEntry *entry = NULL;
+    Integrand f = NULL;
     double a;
     double b;
     double step;
@@ -47,12 +49,14 @@ static PyObject *integrate(PyObject *module, PyObject *args)
         return NULL;
     }
     step = (b - a) / (double)n;
-    /* Not at initialisation: the first native callable of the process may come later than this. */
-    if (d_d == NULL && nc_signature_intern("d:d", &d_d) < 0) {
-        return NULL;
+    if (nc_abi_offers(callable)) {
+        if (d_d == NULL) {
+            d_d = nc_abi_intern("d:d"); /* NULL as long as nobody offers functions */
+        }
+        entry = nc_abi_find(callable, d_d, refuse);
     }
-    f = (Integrand)(uintptr_t)nc_native_function(callable, d_d, refuse);
-    if (f != NULL) {
+    if (entry != NULL) {
+        f = (Integrand)(uintptr_t)NC_ABI_LOAD(&entry->funcptr);
         /* args keeps the callable, and with it the function, alive. */
         PyThreadState *python = PyEval_SaveThread();
         for (i = 0; i < n; i++) {

@@ -8,5 +8,13 @@ setup(
     name="midpoint",
     version="1",
     py_modules=[],
-    ext_modules=[Extension("midpoint", ["midpoint.c"], include_dirs=[nativecall.get_include()])],
+    ext_modules=[
+        Extension(
+            "midpoint",
+            ["midpoint.c"],
+            include_dirs=[nativecall.get_include()],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")],
+            py_limited_api=True,
+        )
+    ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -189,6 +190,14 @@ math.cos           0.841470985 called through Python  {time} ns a call
 a Python function  0.841470985 called through Python  {time} ns a call
 ZeroDivisionError: {division}
 """,
+    "rust_consumer/run.py": """
+the integral of cos from 0 to 1 by 200000 points; sin(1) is 0.841470985
+cos                0.841470985 called natively        {time} ns a call
+cos.builtin        0.841470985 called natively        {time} ns a call
+math.cos           0.841470985 called through Python  {time} ns a call
+a Python function  0.841470985 called through Python  {time} ns a call
+ZeroDivisionError: {division}
+""",
     "shipping/run.py": """
 wheel              geometry/__init__.py geometry/__init__.pyi geometry/geometry.nc \
 geometry/libgeometry.so geometry/py.typed
@@ -342,7 +351,13 @@ def test_all_examples_are_here():
 SLOW = {
     *("cluster.py", "numba_both_ways.py", "pipeline/run.py", "pipeline/over_dask.py"),
     *("array_vtable/run.py", "cpp_numerics/run.py", "cython_numerics/run.py", "particles/run.py"),
-    *("quadrature/run.py", "signature_reader/run.py", "solvers/run.py", "workqueue/run.py"),
+    *(
+        "quadrature/run.py",
+        "rust_consumer/run.py",
+        "signature_reader/run.py",
+        "solvers/run.py",
+        "workqueue/run.py",
+    ),
 }
 
 
@@ -366,6 +381,8 @@ def test_example(name, tmp_path):
     language = "c++" if name.startswith(("cpp_", "particles", "workqueue")) else "c"
     if name.endswith("/run.py") and build.compiler(language) is None:
         pytest.skip(f"no {language} compiler")
+    if name.startswith("rust_") and shutil.which("rustc") is None:
+        pytest.skip("no Rust compiler")
     runs(name, tmp_path)
 
 
