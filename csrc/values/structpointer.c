@@ -118,6 +118,25 @@ static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
     return done != NULL ? 0 : -1;
 }
 
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static int pointer_bool(PyObject *object)
+{
+    return PyObject_IsTrue(of(object)->cdata);
+}
+
+static PyObject *pointer_compare(PyObject *object, PyObject *other, int operator)
+{
+    return PyObject_RichCompare(of(object)->cdata, nc_bare(other), operator);
+}
+
+static Py_hash_t pointer_hash(PyObject *object)
+{
+    return PyObject_Hash(of(object)->cdata);
+}
+
+static PyNumberMethods pointer_number = {.nb_bool = pointer_bool};
+
 /* ---- the type -------------------------------------------------------------------------------- */
 
 static int pointer_traverse(PyObject *object, visitproc visit, void *arg)
@@ -155,6 +174,9 @@ PyTypeObject NcStructPointer_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
                 Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_weaklistoffset = offsetof(NcStructPointer, references),
+    .tp_as_number = &pointer_number,
+    .tp_richcompare = pointer_compare,
+    .tp_hash = pointer_hash,
     .tp_getattro = pointer_getattr,
     .tp_setattro = pointer_setattr,
     .tp_traverse = pointer_traverse,

@@ -328,21 +328,6 @@ class StructPointer(_ext.StructPointerBase):
     def __sub__(self, other: Foreign) -> Foreign:
         return _found(self, _bare(self) - _bare(other))
 
-    def __bool__(self) -> bool:
-        return bool(_bare(self))
-
-    def __eq__(self, other: object) -> bool:
-        return bool(_bare(self) == _bare(other))
-
-    def __lt__(self, other: object) -> bool:
-        return bool(_bare(self) < _bare(other))
-
-    def __le__(self, other: object) -> bool:
-        return bool(_bare(self) <= _bare(other))
-
-    def __hash__(self) -> int:
-        return hash(_bare(self))
-
     def __call__(self, *args: object) -> Foreign:
         return _ext.struct_pointer(_bare(self)(*map(_ext.bare, args)), _structs_of(self))
 
