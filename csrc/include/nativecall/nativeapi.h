@@ -58,7 +58,7 @@ NC_C_BEGIN
 /* Raise TypeError for a type whose attribute nc_abi_api found invalid. Return -1. */
 NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
 {
-    char numbers[128]; /* PyErr_Format has no 64-bit hexadecimal */
+    char name[20]; /* PyErr_Format has no 64-bit hexadecimal */
     unsigned tag;
     PyObject *value = nc_abi_attribute(type, &tag);
     const NcNativeApi *api = (const NcNativeApi *)PyCapsule_GetPointer(value, NC_NATIVEAPI_CAPSULE);
@@ -70,12 +70,12 @@ NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
                      "'" NC_NATIVEAPI_CAPSULE "' or None (got %R)",
                      type->tp_name, value);
     } else {
-        PyOS_snprintf(numbers, sizeof numbers,
-                      "size %zu and name %llx, but needs size %zu and name %llx", api->size,
-                      whole ? (unsigned long long)api->name : 0, NC_ABI_SIZE(NcNativeApi, entry),
-                      (unsigned long long)NC_NATIVEAPI_NAME);
+        PyOS_snprintf(name, sizeof name, "%llx", whole ? (unsigned long long)api->name : 0);
         PyErr_Format(
-            PyExc_TypeError, "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has %s%s", type->tp_name, numbers,
+            PyExc_TypeError,
+            "'" NC_NATIVEAPI_ATTRIBUTE "' of %s has size %zu and name %s, but needs size %zu and "
+            "name 6e635f6170690001%s",
+            type->tp_name, api->size, name, NC_ABI_SIZE(NcNativeApi, entry),
             whole && api->name == NC_NATIVEAPI_NAME ? ", and a 'find' that is not NULL" : "");
     }
     Py_DecRef(value);

@@ -4,9 +4,8 @@
  *     static const char *d_d; if (!d_d) d_d = nc_abi_intern("d:d");    retry until it succeeds
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (entry != NULL) y = ((double (*)(double))(uintptr_t)NC_ABI_LOAD(&entry->funcptr))(x);
- *     if (PyErr_Occurred()) return NULL;                               after the calls, GIL held
- * In `refuse`, set NC_FLAG_NEEDS_GIL if you do not hold the GIL, NC_ERRORS_MASK if you do not check
- * for failures. An entry of any error convention may leave an exception when it takes the GIL. */
+ *     if (PyErr_Occurred()) return NULL;           after the calls, GIL held: any entry may raise
+ * `refuse`: NC_FLAG_NEEDS_GIL unless you hold the GIL, NC_ERRORS_MASK unless you check failures. */
 #ifndef NATIVECALL_ABI_H
 #define NATIVECALL_ABI_H
 #ifndef NC_WITHOUT_PYTHON /* the core uses only the structs */
@@ -14,13 +13,14 @@
 #endif
 #include <stddef.h>
 #include <stdint.h>
-#if defined(_MSC_VER) && !defined(__clang__) /* on ARM, compile with /volatile:ms */
+#if defined(_WIN32) || defined(__CYGWIN__) /* one per module */
 #define NC_SHARED_VARIABLE __declspec(selectany)
-#define NC_ABI_COLD static __declspec(noinline)
+#else
+#define NC_SHARED_VARIABLE __attribute__((weak, visibility("hidden")))
+#endif
+#if defined(_MSC_VER) && !defined(__clang__) /* on ARM, compile with /volatile:ms */
 #define NC_ABI_LOAD(at) (*(void *const volatile *)(const void *)(at))
 #else
-#define NC_SHARED_VARIABLE __attribute__((weak, visibility("hidden"))) /* one per module */
-#define NC_ABI_COLD __attribute__((noinline, cold, unused)) static
 #define NC_ABI_LOAD(at) __atomic_load_n((void *const *)(const void *)(at), __ATOMIC_ACQUIRE)
 #endif
 #define NC_ABI_VERSION 1
@@ -94,7 +94,7 @@ static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in v
     size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
     return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
 }
-NC_ABI_COLD PyObject *nc_abi_attribute(PyTypeObject *type, unsigned *tag) /* borrowed, or NULL */
+Py_NO_INLINE static PyObject *nc_abi_attribute(PyTypeObject *type, unsigned *tag) /* borrowed */
 {
     PyObject *mro = type->tp_mro, *found = NULL, *dict;
     Py_DecRef(dict = PyUnicode_InternFromString("__call__")); /* a lookup assigns a tag */
@@ -192,7 +192,7 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
 }
 static NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; a cache by types' tags */
 static unsigned nc_abi_tags[64]; /* a change of a type resets its tag to 0, a lookup assigns one */
-NC_ABI_COLD const NcNativeApi *nc_abi_look(PyTypeObject *type)
+Py_NO_INLINE static const NcNativeApi *nc_abi_look(PyTypeObject *type)
 {
     unsigned tag; /* read before the attribute is looked for */
     PyObject *own = nc_abi_attribute(type, &tag);

@@ -53,7 +53,7 @@ static inline PyObject *nc_abi3_own(PyObject *cls, const char *name)
     return found;
 }
 
-NC_ABI_COLD PyObject *nc_abi_attribute(PyTypeObject *type, unsigned *tag) /* borrowed, or NULL */
+Py_NO_INLINE static PyObject *nc_abi_attribute(PyTypeObject *type, unsigned *tag) /* borrowed */
 {
     static PyObject *kept; /* Python's caches are by the address of a name */
     PyObject *name = (PyObject *)NC_ABI_LOAD(&kept), *any = NULL, *found = NULL, *mro;

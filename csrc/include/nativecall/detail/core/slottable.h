@@ -204,7 +204,7 @@ NC_STATIC uintptr_t nc_slottable_duplicate(const PyCustomSlotTable *table,
 
     for (size_t i = 0; i < table->count; i++) {
         uint32_t other = rows[i].id > NC_SLOT_SKIP ? links[i].next : 0;
-        for (size_t near = 0; other != 0 && near < NC_SLOTTABLE_NEAR; near++) {
+        for (size_t steps = 0; other != 0 && steps < NC_SLOTTABLE_NEAR; steps++) {
             if (rows[other - 1].id == rows[i].id) {
                 return rows[i].id;
             }
