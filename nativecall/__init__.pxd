@@ -114,9 +114,31 @@
 #         cdef double[:, :] a = slice_of(like, view)
 #         return a[0, 0]
 #
-# Classes with slots. A cdef class cannot have the metaclass, because Cython defines its layout. Add
-# the slots in an ordinary subclass instead. A slot points to a C function that takes the cdef
-# class, or holds the offset of a C field in that class:
+# Providers. A cdef class cannot have the metaclass, because Cython defines its layout. It offers
+# entries and slots by attributes (provide.h), and may have subclasses of any metaclass:
+#
+#     cdef double half(double x) noexcept nogil:
+#         return x / 2
+#
+#     cdef class Half:
+#         def __call__(self, double x):
+#             return half(x)
+#
+#     cdef nc.PyNativeCallableEntry entries[2]        # zeroed: the last one ends them
+#     entries[0].signature = "d:d"
+#     entries[0].funcptr = <void *>&half
+#
+#     cdef const nc.PyNativeCallableEntry *find(
+#             PyObject *obj, const char *signature, uintptr_t refuse) noexcept nogil:
+#         return nc.nc_provided(entries, signature, refuse, 0)
+#
+#     cdef nc.NcNativeApi api
+#     api.size, api.name, api.find = sizeof(api), nc.NC_NATIVEAPI_NAME, find
+#     nc.nc_provide(<void *>Half, &api, 0)
+#
+# Classes with slots. nc_provide_slots gives a cdef class slots that need the GIL to be found. Slots
+# of an ordinary subclass do not. A slot points to a C function that takes the cdef class, or holds
+# the offset of a C field in that class:
 #
 #     cdef class Field:
 #         cdef double value
@@ -134,9 +156,28 @@
 #             "field.at": <intptr_t>(<char *>&any_field.value - <char *><PyObject *>any_field),
 #         }
 #
-# Do not put the keys of call tables in __customslots__. A callable cdef class offers its entries
-# through __nativecall_api__ (NcNativeApi), which needs no metaclass. The API for providers of
-# static types in C is not declared here.
+# Do not put the keys of call tables in __customslots__.
+#
+# Native objects. A reference to one (nativeobject.h) is a `NcObject *`, counted by hand. Its fields
+# are a struct of yours:
+#
+#     ctypedef struct Point:
+#         double x, y
+#
+#     cdef const nc.NcClass *point = NULL
+#
+#     def use(cls):
+#         global point
+#         point = nc.nc_class_of(cls)                                   # once; never freed
+#
+#     def move(given, double by):
+#         cdef nc.NcObject *p = nc.nc_object_from_python(given, point)  # TypeError for others
+#         with nogil:
+#             (<Point *>nc.nc_object_cast(p, point)).x += by
+#             nc.nc_object_release(p)
+#
+# To define a class, fill in an NcClass as in C, zeroed: a static variable of the module is. A
+# method of a Python class leaves its exception: check PyErr_Occurred() after the calls.
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport intptr_t, uint64_t, uintptr_t
@@ -149,15 +190,8 @@ cdef extern from "nativecall/detail/core/base.h" nogil:
         NC_ABI_VERSION
 
     enum:
-        NC_OK
-        NC_E_NOMEM
-        NC_E_DUPLICATE
-        NC_E_RANGE
-        NC_E_TOOLONG
-        NC_E_FORMAT
-        NC_E_MISSING
-        NC_E_VERSION
-        NC_E_GIL
+        NC_OK, NC_E_NOMEM, NC_E_DUPLICATE, NC_E_RANGE, NC_E_TOOLONG, NC_E_FORMAT, NC_E_MISSING,
+        NC_E_VERSION, NC_E_GIL
 
     const char *nc_status_text(int status) noexcept
 
@@ -180,12 +214,10 @@ cdef extern from "nativecall/detail/core/slottable.h" nogil:
 
 
 cdef extern from "nativecall/detail/core/runtime.h" nogil:
-    const uintptr_t PYCUSTOMSLOT_NATIVECALLABLE_ID
-    const uintptr_t PYCUSTOMSLOT_PACKEDCALLABLE_ID
+    const uintptr_t PYCUSTOMSLOT_NATIVECALLABLE_ID, PYCUSTOMSLOT_PACKEDCALLABLE_ID
     const uintptr_t PYCUSTOMSLOT_OBJECTSLOTS_ID
     enum:
-        PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS
-        PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS
+        PYCUSTOMSLOT_NATIVECALLABLE_FAVPOS, PYCUSTOMSLOT_PACKEDCALLABLE_FAVPOS,
         PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS
 
 
@@ -199,50 +231,32 @@ cdef extern from "nativecall/extensibletype.h":
 
 cdef extern from "nativecall/customslots.h":
     int PyCustomSlots_Import() noexcept
+    const PyCustomSlot *PyCustomSlots_Ask(object obj, uintptr_t id, Py_ssize_t pos) except? NULL
 
 
 cdef extern from "nativecall/customslots.h" nogil:
     int PyCustomSlots_Check(PyObject *obj) noexcept
     Py_ssize_t PyCustomSlots_Count(PyObject *obj) noexcept
     const PyCustomSlot *PyCustomSlots_Table(PyObject *obj) noexcept
-    const PyCustomSlot *PyCustomSlots_Find(
-        PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
+    const PyCustomSlot *PyCustomSlots_Find(PyObject *, uintptr_t, Py_ssize_t expected_pos) noexcept
     const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const char *key) noexcept
-    const PyCustomSlot *PyCustomSlots_FindOnObject(
-        PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
-    uintptr_t PyCustomSlots_Flags(
-        PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
+    const PyCustomSlot *PyCustomSlots_FindOnObject(PyObject *, uintptr_t, Py_ssize_t) noexcept
+    uintptr_t PyCustomSlots_Flags(PyObject *obj, uintptr_t id, Py_ssize_t expected_pos) noexcept
 
 
 # ---- signatures ----------------------------------------------------------------------------------
 
 cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
     enum:
-        NC_SIGNATURE_MAX_LENGTH
-        NC_SIGNATURE_MAX_DEPTH
-        NC_SIGNATURE_MAX_NDIM
+        NC_SIGNATURE_MAX_LENGTH, NC_SIGNATURE_MAX_DEPTH, NC_SIGNATURE_MAX_NDIM
 
     enum:
-        NC_KIND_VOID
-        NC_KIND_BOOL
-        NC_KIND_INT
-        NC_KIND_FLOAT
-        NC_KIND_COMPLEX
-        NC_KIND_VOIDPTR
-        NC_KIND_POINTER
-        NC_KIND_FUNCTION
-        NC_KIND_STRUCT
-        NC_KIND_UNION
-        NC_KIND_ARRAY
-        NC_KIND_VIEW
-        NC_KIND_OBJECT
+        NC_KIND_VOID, NC_KIND_BOOL, NC_KIND_INT, NC_KIND_FLOAT, NC_KIND_COMPLEX, NC_KIND_VOIDPTR,
+        NC_KIND_POINTER, NC_KIND_FUNCTION, NC_KIND_STRUCT, NC_KIND_UNION, NC_KIND_ARRAY,
+        NC_KIND_VIEW, NC_KIND_OBJECT
 
     enum:
-        NC_PLACE_RESULT
-        NC_PLACE_ARGUMENT
-        NC_PLACE_FIELD
-        NC_PLACE_POINTEE
-        NC_PLACE_ELEMENT
+        NC_PLACE_RESULT, NC_PLACE_ARGUMENT, NC_PLACE_FIELD, NC_PLACE_POINTEE, NC_PLACE_ELEMENT,
         NC_PLACE_ITEM
 
     ctypedef struct NcSignatureType:
@@ -251,29 +265,22 @@ cdef extern from "nativecall/detail/core/signaturecursor.h" nogil:
         int kind            # NC_KIND_*
         int place           # NC_PLACE_*
         char code
-        size_t size
-        size_t alignment
-        size_t offset
+        size_t size, alignment, offset
         int width           # bits of a bit-field; -1 for other types
         unsigned shift
-        size_t ndim
-        size_t count
+        size_t ndim, count
         size_t item_size
 
     ctypedef struct NcSignatureCursor:
         const char *text
-        size_t at
-        size_t end
-        int place
-        int variadic
+        size_t at, end
+        int place, variadic
 
-    int nc_signature_canonical(
-        const char *text, size_t length, char *out, size_t size, size_t *written) noexcept
+    int nc_signature_canonical(const char *, size_t, char *, size_t size, size_t *written) noexcept
     int nc_signature_open(const char *text, size_t length, NcSignatureCursor *cursor) noexcept
     int nc_signature_next(NcSignatureCursor *cursor, NcSignatureType *type) noexcept
     int nc_signature_enter(const NcSignatureType *type, NcSignatureCursor *inner) noexcept
-    int nc_signature_dimension(
-        const NcSignatureType *type, size_t axis, size_t *length) noexcept
+    int nc_signature_dimension(const NcSignatureType *type, size_t axis, size_t *length) noexcept
 
 
 cdef extern from "nativecall/signature.h" nogil:
@@ -283,9 +290,7 @@ cdef extern from "nativecall/signature.h" nogil:
 cdef extern from "nativecall/detail/core/packed.h" nogil:
     enum:
         NC_PACKED_MAX_WORDS
-    const uint64_t NC_PACKED_START
-    const uint64_t NC_PACKED_CONTINUATION
-    const uint64_t NC_PACKED_FLAGS_MASK
+    const uint64_t NC_PACKED_START, NC_PACKED_CONTINUATION, NC_PACKED_FLAGS_MASK
     uint64_t NC_PACKED_FLAGS(uintptr_t flags) noexcept
     uint64_t NC_PACKED_REFUSE(uintptr_t flags) noexcept
 
@@ -297,15 +302,12 @@ cdef extern from "nativecall/detail/core/packed.h" nogil:
         uint64_t signature
         NcPackedFunction function
 
-    int nc_signature_pack(
-        const char *text, size_t length, uintptr_t flags, uint64_t *words, size_t capacity,
-        size_t *count) noexcept
+    int nc_signature_pack(const char *, size_t, uintptr_t, uint64_t *, size_t, size_t *) noexcept
     int nc_signature_unpack(
         const uint64_t *words, size_t count, char *out, size_t size, size_t *written,
         uintptr_t *flags) noexcept
     uintptr_t nc_packed_flags(uint64_t first) noexcept
-    const uint64_t *nc_packed_find(
-        const uint64_t *table, const uint64_t *words, size_t count, uint64_t mask) noexcept
+    const uint64_t *nc_packed_find(const uint64_t *, const uint64_t *, size_t, uint64_t) noexcept
     size_t nc_packed_count(const uint64_t *entry) noexcept
     void *nc_packed_funcptr(const uint64_t *entry, size_t count) noexcept
 
@@ -313,18 +315,9 @@ cdef extern from "nativecall/detail/core/packed.h" nogil:
 # ---- native callables ----------------------------------------------------------------------------
 
 cdef extern from "nativecall/detail/core/calltable.h" nogil:
-    const uintptr_t NC_FLAG_NEEDS_GIL
-    const uintptr_t NC_FLAG_TAKES_GIL
-    const uintptr_t NC_FLAG_RELEASE_GIL
-    const uintptr_t NC_FLAG_ERRNO
-    const uintptr_t NC_ERRORS_MASK
-    const uintptr_t NC_ERRORS_NONE
-    const uintptr_t NC_ERRORS_PYTHON
-    const uintptr_t NC_ERRORS_NONZERO
-    const uintptr_t NC_ERRORS_ZERO
-    const uintptr_t NC_ERRORS_NULL
-    const uintptr_t NC_ERRORS_ERRNO
-    const uintptr_t NC_ERRORS_ARGUMENT
+    const uintptr_t NC_FLAG_NEEDS_GIL, NC_FLAG_TAKES_GIL, NC_FLAG_RELEASE_GIL, NC_FLAG_ERRNO
+    const uintptr_t NC_ERRORS_MASK, NC_ERRORS_NONE, NC_ERRORS_PYTHON, NC_ERRORS_NONZERO
+    const uintptr_t NC_ERRORS_ZERO, NC_ERRORS_NULL, NC_ERRORS_ERRNO, NC_ERRORS_ARGUMENT
 
     ctypedef struct PyNativeCallableEntry:
         const char *signature
@@ -351,24 +344,24 @@ cdef extern from "nativecall/nativecallable.h" nogil:
     PyObject *nc_native_viewed(PyObject *obj) noexcept
     const PyNativeCallableTable *nc_native_table(PyObject *obj) noexcept
 
-    const PyNativeCallableEntry *nc_native_find(
-        PyObject *obj, const char *signature, uintptr_t refuse) noexcept
+    const PyNativeCallableEntry *nc_native_find(PyObject *, const char *, uintptr_t refuse) noexcept
     const PyNativeCallableEntry *nc_native_find_by_slot(
         PyObject *obj, const char *signature, uintptr_t refuse) noexcept
     void *nc_native_function(PyObject *obj, const char *signature, uintptr_t refuse) noexcept
-    void *nc_native_function_by_slot(
-        PyObject *obj, const char *signature, uintptr_t refuse) noexcept
+    void *nc_native_function_by_slot(PyObject *, const char *signature, uintptr_t refuse) noexcept
 
-    const PyNativeCallableEntry *nc_native_next(
-        PyObject *obj, const PyNativeCallableEntry *entry) noexcept
+    const PyNativeCallableEntry *nc_native_next(PyObject *, const PyNativeCallableEntry *) noexcept
 
     const uint64_t *nc_native_packed_table(PyObject *obj) noexcept
-    void *nc_native_function_packed(
-        PyObject *obj, const uint64_t *words, size_t count, uintptr_t refuse) noexcept
+    void *nc_native_function_packed(PyObject *, const uint64_t *, size_t, uintptr_t refuse) noexcept
     void *nc_native_function_word(PyObject *obj, uint64_t word, uintptr_t refuse) noexcept
 
 
 # ---- types with __nativecall_api__ ---------------------------------------------------------------
+
+cdef extern from "nativecall/provide.h":
+    pass
+
 
 cdef extern from "nativecall/nativeapi.h":
     const char *NC_NATIVEAPI_ATTRIBUTE
@@ -383,10 +376,13 @@ cdef extern from "nativecall/nativeapi.h":
             PyObject *obj, const char *signature, uintptr_t refuse) noexcept nogil
         const PyNativeCallableEntry *(*entry)(PyObject *obj, size_t position) noexcept nogil
 
+    const PyNativeCallableEntry *nc_provided(
+        const PyNativeCallableEntry *, const char *, uintptr_t refuse, size_t at) noexcept nogil
+    int nc_provide(void *type, const NcNativeApi *api, Py_ssize_t offset) except -1
+    int nc_provide_slots(PyTypeObject *type, const PyCustomSlot *rows) except -1
+
     int nc_nativeapi_of(object obj, const NcNativeApi **out) except -1
-    int nc_nativeapi_find(
-        object obj, const char *signature, uintptr_t refuse,
-        const PyNativeCallableEntry **out) except -1
+    int nc_nativeapi_find(object, const char *, uintptr_t, const PyNativeCallableEntry **) except -1
 
 
 # ---- arrays --------------------------------------------------------------------------------------
@@ -400,11 +396,65 @@ cdef extern from "nativecall/view.h" nogil:
     const intptr_t *nc_view_shape(const NcView *view) noexcept
     const intptr_t *nc_view_strides(const NcView *view, int ndim) noexcept
     intptr_t nc_view_size(const intptr_t *shape, int ndim) noexcept
-    int nc_view_is_contiguous(
-        const intptr_t *shape, const intptr_t *strides, int ndim, size_t itemsize,
-        char order) noexcept
-    void nc_view_fill_strides(
-        const intptr_t *shape, intptr_t *strides, int ndim, size_t itemsize, char order) noexcept
+    int nc_view_is_contiguous(const intptr_t *, const intptr_t *, int, size_t, char order) noexcept
+    void nc_view_fill_strides(const intptr_t *, intptr_t *, int, size_t, char order) noexcept
+
+
+# ---- native objects ------------------------------------------------------------------------------
+
+cdef extern from "nativecall/nativeobject.h" nogil:
+    ctypedef void NcObject
+
+    ctypedef struct NcField:
+        const char *name
+        const char *type        # NULL: a counted reference
+        size_t offset
+        const NcClass *cls      # of the reference's target; NULL: any; NC_FIELD_SELF
+
+    ctypedef struct NcMethod:
+        const char *key         # nc_method_key
+        void *function
+        uintptr_t flags
+        bint takes_fields
+
+    ctypedef struct NcClass:
+        const char *name
+        void *type              # the Python class
+        size_t fields_size, fields_align
+        void (*create)(void *fields) noexcept
+        void (*destroy)(void *fields) noexcept
+        const NcField *fields
+        size_t field_count
+        const NcMethod *methods
+        size_t method_count
+
+    const NcClass *NC_FIELD_SELF
+
+    NcObject *nc_object_new(const NcClass *cls) noexcept
+    NcObject *nc_objects_new(const NcClass *cls, size_t count) noexcept
+    size_t nc_class_stride(const NcClass *cls) noexcept
+    void nc_object_retain(NcObject *object) noexcept
+    void nc_object_release(NcObject *object) noexcept
+    const NcClass *nc_object_class(const NcObject *object) noexcept
+    void *nc_object_cast(const NcObject *object, const NcClass *cls) noexcept
+    void *nc_object_method(NcObject *object, const char *key, void **self) noexcept
+    void *nc_object_method_at(NcObject *object, const char *, size_t position, void **self) noexcept
+    size_t nc_class_position(const NcClass *cls, const void *key) noexcept
+    void *nc_object_super(NcObject *object, const NcClass *, const char *key, void **self) noexcept
+    void nc_reference_set(NcObject **field, NcObject *object) noexcept
+    void nc_reference_give(NcObject **field, NcObject *object) noexcept
+
+
+cdef extern from "nativecall/nativeobject.h":
+    const NcClass *nc_class_of(object type) except NULL
+    const NcClass *nc_class_define(
+        const NcClass *own, PyObject *bases, const char *module, PyObject *more) except NULL
+    int nc_method_key(const char *name, const char *signature, const char **out) except -1
+    object nc_object_as_python(NcObject *object)
+    # Borrowed; NULL for objects of other classes.
+    NcObject *nc_object_of_python(object object, const NcClass *cls) noexcept
+    # A new native reference.
+    NcObject *nc_object_from_python(object object, const NcClass *cls) except NULL
 
 
 # ---- calls by a signature known only at run time -------------------------------------------------
@@ -416,9 +466,7 @@ cdef extern from "nativecall/detail/promotion.h" nogil:
 
 cdef extern from "nativecall/dynamiccall.h":
     enum:
-        NC_WAY_EXACT
-        NC_WAY_PROMOTED
-        NC_WAY_BOXED
+        NC_WAY_EXACT, NC_WAY_PROMOTED, NC_WAY_BOXED
 
     ctypedef struct NcCall:
         PyObject *callable      # owned by the call
@@ -436,11 +484,8 @@ cdef extern from "nativecall/dynamiccall.h":
 # ---- callbacks -----------------------------------------------------------------------------------
 
 cdef extern from "nativecall/callback.h":
-    const unsigned int NC_CALLBACK_HOLDS_GIL
-    const unsigned int NC_CALLBACK_NESTS
-    const unsigned int NC_CALLBACK_CHECKS_ERRORS
-    const unsigned int NC_CALLBACK_TRUSTS_NAMES
-    const unsigned int NC_CALLBACK_CHECKS_ARGUMENT
+    const unsigned int NC_CALLBACK_HOLDS_GIL, NC_CALLBACK_NESTS, NC_CALLBACK_CHECKS_ERRORS
+    const unsigned int NC_CALLBACK_TRUSTS_NAMES, NC_CALLBACK_CHECKS_ARGUMENT
     const unsigned int NC_CALLBACK_NATIVE_ONLY
 
     ctypedef void (*NcFunction)() noexcept nogil

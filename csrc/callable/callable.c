@@ -20,6 +20,7 @@
 #include "platform/address.h"
 #include "platform/gil.h"
 #include "nativecall/nativeapi.h"
+#include "nativecall/provide.h"
 #include "values/names.h"
 
 #include <structmember.h>
@@ -464,7 +465,7 @@ static const PyNativeCallableEntry *published_entry(const NcCallable *self, cons
     return NULL;
 }
 
-/* The `find` of nativeapi.h: asks the specialize hook for an entry that is missing from the table.
+/* The `find` of NcNativeApi: asks the specialize hook for an entry that is missing from the table.
  * Without the GIL, or in another interpreter, find_or_make only looks into the table. */
 static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *signature,
                                                  uintptr_t refuse)
@@ -501,18 +502,6 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
 static NcNativeApi callable_api = {sizeof(NcNativeApi), NC_NATIVEAPI_NAME, NULL, find_or_make,
                                    NULL};
 
-static int publish_api(void)
-{
-    PyObject *capsule = PyCapsule_New(&callable_api, NC_NATIVEAPI_CAPSULE, NULL);
-    int status = capsule == NULL
-                     ? -1
-                     : PyDict_SetItemString(NcCallable_Type.etp_heaptype.ht_type.tp_dict,
-                                            NC_NATIVEAPI_ATTRIBUTE, capsule);
-    Py_XDECREF(capsule);
-    PyType_Modified((PyTypeObject *)&NcCallable_Type);
-    return status;
-}
-
 int nc_callable_ready(PyObject *module)
 {
     callable_slots[0].data.objoffset = (intptr_t)offsetof(NcCallable, calls);
@@ -520,7 +509,8 @@ int nc_callable_ready(PyObject *module)
     NcCallable_Type.etp_custom_slots = NC_STATIC_SLOTS(callable_slots);
     NcCallable_Type.etp_obj_custom_slots_offset = (Py_ssize_t)callable_slots[0].data.objoffset;
     return nc_foreign_ready() < 0 || nc_builtinview_ready() < 0 ||
-                   nc_runtime->ready(&NcCallable_Type, 3) < 0 || publish_api() < 0
+                   nc_runtime->ready(&NcCallable_Type, 3) < 0 ||
+                   nc_provide(&NcCallable_Type, &callable_api, 0) < 0
                ? -1
                : PyModule_AddType(module, (PyTypeObject *)&NcCallable_Type);
 }

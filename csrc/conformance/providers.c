@@ -2,8 +2,8 @@
  * tests consumers with correct and broken types and objects. This module creates those that Python
  * code cannot create.
  *
- * This file includes only nativecall_abi.h, as any provider could. The kit builds the test cases in
- * Python (nativecall/conformance/_hostile.py), and allocates their tables with cffi.
+ * This file includes only provide.h, as any provider could. The kit builds the test cases in Python
+ * (nativecall/conformance/_hostile.py), and allocates their tables with cffi.
  *
  *     make_type(name, is_ready, array, room, offset, bases, call)     a static type
  *     view(object)                                       a built-in function bound to the object
@@ -16,7 +16,7 @@
  *
  * All created objects are immortal. All functions need the GIL. */
 #define PY_SSIZE_T_CLEAN
-#include "nativecall/nativecall_abi.h"
+#include "nativecall/provide.h"
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
@@ -128,12 +128,7 @@ static const PyNativeCallableEntry *offered(PyObject *object)
 
 static const PyNativeCallableEntry *find(PyObject *object, const char *signature, uintptr_t refuse)
 {
-    for (const PyNativeCallableEntry *entry = offered(object); entry->signature != NULL; entry++) {
-        if (strcmp(entry->signature, signature) == 0 && (entry->flags & refuse) == 0) {
-            return entry;
-        }
-    }
-    return NULL;
+    return nc_provided(offered(object), signature, refuse, 0);
 }
 
 /* Broken on purpose: sets an exception and still returns an entry. */
@@ -146,12 +141,7 @@ static const PyNativeCallableEntry *find_and_raise(PyObject *object, const char 
 
 static const PyNativeCallableEntry *entry_at(PyObject *object, size_t position)
 {
-    const PyNativeCallableEntry *entry = offered(object);
-    while (position > 0 && entry->signature != NULL) {
-        entry++;
-        position--;
-    }
-    return entry->signature != NULL ? entry : NULL;
+    return nc_provided(offered(object), NULL, 0, position);
 }
 
 typedef struct {

@@ -225,7 +225,7 @@ def test_the_examples_of_the_comment(builder, include, tmp_path):
         *("cimport cython", "cimport nativecall as nc", "from cpython.object cimport PyObject"),
         "from libc.stdint cimport intptr_t, uintptr_t",
     ]
-    for name in ("Arrays", "Classes with slots"):
+    for name in ("Arrays", "Providers", "Classes with slots", "Native objects"):
         part = re.search(rf"^# {name}\.(?:.*\n)+?#\n((?:#(?:     .*)?\n)+)", text, re.M)
         assert part is not None
         source.append(re.sub(r"^#(?:     )?", "", part[1], flags=re.M))
@@ -233,6 +233,16 @@ def test_the_examples_of_the_comment(builder, include, tmp_path):
     path = tmp_path / "comment.pyx"
     path.write_text("\n".join(source))
     made = build.load_extension(builder.cython(path, "comment", include=include))
+    assert nc.wrap(made.Half())["d:d"](3.0) == 1.5
+
+    class Point(nc.NativeObject):
+        x = nc.field("d")
+        y = nc.field("d")
+
+    made.use(Point)
+    point = Point(1.0, 2.0)
+    made.move(point, 0.5)
+    assert (point.x, point.y) == (1.5, 2.0)
     assert made.run(np.arange(4.0).reshape(2, 2)[::-1]) == 2.0
     (get, at) = nc.customslots(made.SlottedField)
     assert (get.key, at.key) == (b"field.get", b"field.at")

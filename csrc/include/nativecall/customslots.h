@@ -10,16 +10,19 @@
  *     PyCustomSlots_FindOnObject(obj, id, pos)     the object's own row, otherwise the type's
  *     PyCustomSlots_Flags(obj, id, pos)            the flags in the row that FindOnObject finds,
  *                                                  or 0 without a row
+ *     PyCustomSlots_Ask(obj, id, pos)              the row, or one that an attribute offers
  *
- * All functions except Import can be called without the GIL. Hold a reference to the object or to
- * its type. A row stays valid as long as the type. Until Import succeeds, all functions act as if
- * no type had slots. */
+ * All functions except Import and Ask can be called without the GIL. Hold a reference to the object
+ * or to its type. A row stays valid as long as the type. Until Import succeeds, all functions act
+ * as if no type had slots. */
 #ifndef NATIVECALL_CUSTOMSLOTS_H
 #define NATIVECALL_CUSTOMSLOTS_H
 
+#include "detail/compat.h"
 #include "detail/core/lookup.h"
 #include "detail/core/runtime.h"
 #include "detail/core/slotids.h"
+#include "provide.h"
 
 NC_C_BEGIN
 
@@ -131,6 +134,31 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const 
         return NULL;
     }
     return nc_slottable_find(table, (uintptr_t)(const void *)key);
+}
+
+/* Return the row that PyCustomSlots_FindOnObject finds, otherwise the row of the first class in the
+ * MRO whose attribute `__nativecall_slots__` (provide.h) has the key. NULL without an exception:
+ * there is none. NULL with TypeError: the attribute is not a capsule of rows. GIL required, and no
+ * exception set. */
+NC_STATIC const PyCustomSlot *PyCustomSlots_Ask(PyObject *obj, uintptr_t id,
+                                                Py_ssize_t expected_pos)
+{
+    const PyCustomSlot *row = PyCustomSlots_FindOnObject(obj, id, expected_pos);
+    PyObject *mro = Py_TYPE(obj)->tp_mro, *value = NULL;
+    for (Py_ssize_t i = 0;
+         row == NULL && value != Py_None && i < PyTuple_Size(mro) && !PyErr_Occurred(); i++) {
+        PyTypeObject *type = (PyTypeObject *)(void *)PyTuple_GetItem(mro, i);
+        value = nc_type_own(type, NC_SLOTS_ATTRIBUTE);
+        Py_DecRef(value); /* the class keeps it */
+        if (value != NULL && value != Py_None) {
+            row = (const PyCustomSlot *)nc_type_capsule(type, NC_SLOTS_ATTRIBUTE, NC_SLOTS_CAPSULE,
+                                                        value);
+        }
+        while (row != NULL && row->id != id) {
+            row = row->id != NC_SLOT_EMPTY ? row + 1 : NULL;
+        }
+    }
+    return row;
 }
 
 NC_C_END

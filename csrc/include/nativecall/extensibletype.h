@@ -84,27 +84,13 @@ NC_STATIC void nc_after_fork(void)
 }
 #endif
 
-/* Add metaclass and capsule to a module. Return 0, or -1 with MemoryError. If adding the capsule
- * fails, the metaclass stays in the module. A module without the capsule does not count as a
- * runtime. */
-NC_STATIC int nc_runtime_attach(PyObject *module, PyTypeObject *metatype, PyObject *capsule)
-{
-    PyObject *dict = PyModule_GetDict(module);
-    PyObject *name = PyUnicode_FromString(NC_RUNTIME_METACLASS);
-    const int status = name != NULL && PyDict_SetDefault(dict, name, (PyObject *)metatype) != NULL
-                           ? PyDict_SetItemString(dict, NC_RUNTIME_ATTRIBUTE, capsule)
-                           : -1;
-    Py_XDECREF(name);
-    return status;
-}
-
 /* Publish this copy as the process's runtime in the existing module `there`, or in a new module if
  * `there` is NULL. Return NULL with an exception on failure. */
 NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there)
 {
     static NcRuntime runtime;
     PyObject *module = NULL;
-    PyObject *capsule = NULL;
+    PyObject *capsule = NULL, *name;
     PyTypeObject *metatype = nc_metatype_bundled();
     int status = -1;
     if (metatype == NULL) {
@@ -135,14 +121,20 @@ NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there
     }
     module = there != NULL ? Py_NewRef(there) : PyModule_New(NC_RUNTIME_MODULE);
     capsule = PyCapsule_New((void *)&runtime, NC_RUNTIME_CAPSULE, NULL);
-    if (module != NULL && capsule != NULL) {
-        status = nc_runtime_attach(module, metatype, capsule);
+    name = PyUnicode_FromString(NC_RUNTIME_METACLASS);
+    if (module != NULL && capsule != NULL && name != NULL) {
+        /* If adding the capsule fails, the metaclass stays: without a capsule, no runtime. */
+        PyObject *dict = PyModule_GetDict(module);
+        status = PyDict_SetDefault(dict, name, (PyObject *)metatype) != NULL
+                     ? PyDict_SetItemString(dict, NC_RUNTIME_ATTRIBUTE, capsule)
+                     : -1;
     }
     if (status == 0 && there == NULL) {
         status = PyDict_SetItemString(modules, NC_RUNTIME_MODULE, module);
     }
     Py_XDECREF(module);
     Py_XDECREF(capsule);
+    Py_XDECREF(name);
     return status == 0 ? &runtime : NULL;
 }
 

@@ -1,16 +1,11 @@
 /* nativecall/nativecallable.h: for consumers: finds the C function inside a Python callable.
  *
  *     static const char *sig;
- *
  *     if (!nc_abi_offers(obj)) ...                                   // common: PyObject_Call
  *     if (sig == NULL && nc_signature_intern("d:d", &sig) < 0) return NULL;       // with the GIL
- *
  *     f = (double (*)(double))nc_native_function(obj, sig, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
  *     if (f != NULL) y = f(x);             // else: PyObject_Call
- *     if (PyErr_Occurred()) return NULL;   // after the calls, with the GIL: see below
- *
- * Exceptions: an entry of any error convention may run Python code (NC_FLAG_TAKES_GIL), which may
- * leave an exception in this thread. After the calls, check PyErr_Occurred() with the GIL held.
+ *     if (PyErr_Occurred()) return NULL;   // with the GIL; any entry that takes it may raise
  *
  * There are two ways to an object's call table: the offset in its type (CEP 1000), which is faster,
  * and the slot table (SEP 201). Both reach the same table. A callable's built-in view (`f.builtin`)

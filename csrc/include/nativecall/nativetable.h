@@ -54,19 +54,6 @@ NC_STATIC_INLINE void nc_nativetable_init(NcNativeTable *table)
     nc_packedtable_init(&table->packed);
 }
 
-/* Return the size of the tables in use, in bytes. */
-NC_STATIC_INLINE size_t nc_nativetable_live_bytes(const NcNativeTable *table)
-{
-    return nc_growth_live_bytes(&table->calls.growth) + nc_growth_live_bytes(&table->packed.growth);
-}
-
-/* Return the size of the superseded tables, in bytes. If there are any, it is less than
- * nc_nativetable_live_bytes. */
-NC_STATIC_INLINE size_t nc_nativetable_retired_bytes(const NcNativeTable *table)
-{
-    return table->calls.growth.retired_bytes + table->packed.growth.retired_bytes;
-}
-
 /* Append an entry to both tables, given its packed words (nc_signature_pack without flags). Only
  * the address of the interned signature is used, not its text. */
 NC_STATIC int nc_nativetable_add_packed(NcNativeTable *table, const char *signature,

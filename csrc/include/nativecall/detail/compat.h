@@ -144,6 +144,18 @@ NC_COLD PyObject *nc_type_own(PyTypeObject *type, const char *name)
     return value;
 }
 
+/* Return the pointer in a capsule that a type has as an attribute, or NULL with TypeError. */
+NC_COLD void *nc_type_capsule(PyTypeObject *owner, const char *attribute, const char *name,
+                              PyObject *value)
+{
+    if (PyCapsule_IsValid(value, name)) {
+        return PyCapsule_GetPointer(value, name);
+    }
+    PyErr_Format(PyExc_TypeError, "'%s' of %s must be a capsule named '%s' or None (got %R)",
+                 attribute, owner->tp_name, name, value);
+    return NULL;
+}
+
 NC_C_END
 
 #endif

@@ -365,7 +365,8 @@ NC_STATIC PyTypeObject *nc_metatype_bundled(void)
             "The metaclass of types with a slot table that native code can search "
             "(SEP 200).\n\nA mapping '__customslots__' in a class body adds or "
             "overrides rows: its keys are allocated\nIDs (odd), addresses (even) or "
-            "strings to intern, its values pointer-sized ints or\n(flags, int) pairs.";
+            "strings to intern, its values pointer-sized ints or\n(flags, int) pairs.\n\n"
+            "Beside another metaclass, use one of both: class M(abc.ABCMeta, extensibletype)";
         metatype.tp_basicsize = (Py_ssize_t)sizeof(PyHeapExtensibleTypeObject);
         metatype.tp_itemsize = PyType_Type.tp_itemsize;
         metatype.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
