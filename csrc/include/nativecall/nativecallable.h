@@ -64,21 +64,19 @@ NC_HOT_INLINE const PyNativeCallableEntry *nc_native_first(PyObject *obj)
 {
     const PyHeapExtensibleTypeObject *type =
         (const PyHeapExtensibleTypeObject *)(const void *)Py_TYPE(obj);
-    const PyNativeCallableTable *table;
-    intptr_t shift;
     /* A relaxed load is enough for an offset: the caller's reference orders reads of the object. */
 #ifdef Py_GIL_DISABLED
     /* In this build, a type's first fields are different and might match a signature. */
-    shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_obj_custom_slots_offset);
+    intptr_t shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_obj_custom_slots_offset);
     if (NC_UNLIKELY(shift == 0)) {
         return NULL;
     }
     shift -= (intptr_t)offsetof(PyObject, ob_type);
 #else
-    shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_table_shift);
+    intptr_t shift = (intptr_t)NC_LOAD_RELAXED(&type->etp_table_shift);
 #endif
-    table = (const PyNativeCallableTable *)NC_ABI_LOAD((const char *)obj +
-                                                       offsetof(PyObject, ob_type) + shift);
+    const PyNativeCallableTable *table = (const PyNativeCallableTable *)NC_ABI_LOAD(
+        (const char *)obj + offsetof(PyObject, ob_type) + shift);
     return &table->entries[0];
 }
 

@@ -328,9 +328,6 @@ NC_STATIC int nc_objects_publish(PyObject *module)
  * free-threaded CPython. Idempotent. */
 NC_STATIC int nc_objects_import(void)
 {
-    PyObject *module = NULL;
-    PyObject *capsule = NULL;
-    NcObjects *found = NULL;
     int status = -1;
     if (NC_LIKELY(nc_objects != NULL)) {
         return 0;
@@ -342,19 +339,19 @@ NC_STATIC int nc_objects_import(void)
     if (PyExtensibleType_Import() == NULL) {
         return -1;
     }
-    module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
+    PyObject *module = nc_dict_item(PyImport_GetModuleDict(), NC_RUNTIME_MODULE);
     if (module == NULL) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ImportError, "sys.modules no longer has '" NC_RUNTIME_MODULE "'");
         }
         return -1;
     }
-    capsule = PyObject_GetAttrString(module, NC_OBJECTS_ATTRIBUTE);
+    PyObject *capsule = PyObject_GetAttrString(module, NC_OBJECTS_ATTRIBUTE);
     if (capsule == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
         status = nc_objects_publish(module);
     } else if (capsule != NULL) {
-        found = (NcObjects *)PyCapsule_GetPointer(capsule, NC_OBJECTS_CAPSULE);
+        NcObjects *found = (NcObjects *)PyCapsule_GetPointer(capsule, NC_OBJECTS_CAPSULE);
         if (found != NULL &&
             (found->abi_version != NC_ABI_VERSION || found->struct_size < sizeof(NcObjects) ||
              found->class_size != sizeof(NcClass) || found->head_size != NC_OBJECT_HEAD)) {
