@@ -137,8 +137,7 @@ class Callback(NativeCallable):
     @property
     def function(self) -> Callable[..., object] | None:
         """The Python function; None once closed."""
-        found: Callable[..., object] | None = self._made.function
-        return found
+        return self._made.function
 
     @property
     def closed(self) -> bool:

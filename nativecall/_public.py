@@ -48,8 +48,7 @@ def found(name: str) -> object:
     if place is None:
         return None
     # Do not use importlib.import_module: importlib imports more modules.
-    found: object = getattr(__import__(f"{__package__}.{place}", fromlist=[name]), name)
-    return found
+    return getattr(__import__(f"{__package__}.{place}", fromlist=[name]), name)
 
 
 def get_errno() -> int:

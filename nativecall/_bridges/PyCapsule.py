@@ -32,8 +32,7 @@ _BITS = b"BitGenerator"
 
 def own_entry(obj: object) -> NativeCallable | None:
     """Return the entry of a capsule that nativecall made."""
-    found: NativeCallable | None = _ext.capsule_entry(obj)
-    return found
+    return _ext.capsule_entry(obj)
 
 
 def function(obj: object) -> Function | None:

@@ -384,8 +384,7 @@ def compile(key: str, module: Callable[[], str], name: str) -> Code:
         # A thread that must not block may have done the same meanwhile.
         return _codes.share(wanted, _linked(machine, key, module, *wanted))
 
-    code: Code = once(wanted, lambda: _codes.find(wanted), make)
-    return code
+    return once(wanted, lambda: _codes.find(wanted), make)
 
 
 def kept(key: str, name: str) -> Code | None:

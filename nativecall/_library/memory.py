@@ -801,5 +801,4 @@ def dtype(ctype: FFIType) -> DTypeLike:
         raise TypeError("'void' has no size; cast the pointer, for example to 'char *'")
     found = from_ffi(ctype)
     assert isinstance(found, CType)
-    made: DTypeLike = "S1" if found.text == "c" else dtype_of(found)
-    return made
+    return "S1" if found.text == "c" else dtype_of(found)

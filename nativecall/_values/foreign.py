@@ -273,8 +273,7 @@ def register_box(library: str, reader: str | Reader) -> None:
 def bridge(name: str) -> ModuleType:
     """Import a bridge of this package by name. All imports of bridges go through this function."""
     # importlib.import_module is not used, because importlib imports more modules.
-    found: ModuleType = __import__(f"{_PACKAGE}.{name}", fromlist=[name])
-    return found
+    return __import__(f"{_PACKAGE}.{name}", fromlist=[name])
 
 
 def _known() -> dict[str, ModuleType | _Registered | None]:

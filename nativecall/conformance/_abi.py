@@ -72,8 +72,7 @@ _new_capsule = ctypes.PYFUNCTYPE(
 
 
 def capsule(address: int, name: str) -> object:
-    made: object = _new_capsule(address, number(kept(ffi.new("char[]", name.encode()))), None)
-    return made
+    return _new_capsule(address, number(kept(ffi.new("char[]", name.encode()))), None)
 
 
 def runtime() -> Foreign:

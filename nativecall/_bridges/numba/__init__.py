@@ -248,8 +248,7 @@ def signatures(obj: NumbaObject) -> list[Signature] | None:
                 f"{obj.ufunc.__name__!r} has no loop that is a C function of numbers: it is "
                 f"generalised, {obj.ufunc.signature}, and nothing was compiled yet"
             )
-        loops: list[Signature] = foreign.bridge("numpy").signatures(obj) if obj.ufunc.types else []
-        return loops
+        return foreign.bridge("numpy").signatures(obj) if obj.ufunc.types else []
     if not jitted.is_jitted(obj):
         return None
     jitted.check(obj)
