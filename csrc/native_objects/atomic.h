@@ -39,26 +39,25 @@ static inline void nc_atomic_load(size_t size, const void *place, void *out)
 #undef LOAD
 }
 
-/* Stores the previous value in `old`; the sum wraps around. */
-static inline void nc_atomic_add(size_t size, void *place, const void *added, void *old)
+/* Expands to OPERATION of GCC on `place` and the number at `given`; stores the previous value in
+ * `old`. */
+#define NC_ATOMIC_CHANGE(OPERATION, type)                                                          \
+    type value;                                                                                    \
+    memcpy(&value, given, sizeof value);                                                           \
+    value = OPERATION((type *)place, value, __ATOMIC_SEQ_CST);                                     \
+    memcpy(old, &value, sizeof value);
+
+/* The sum wraps around. */
+static inline void nc_atomic_add(size_t size, void *place, const void *given, void *old)
 {
-#define ADD(type)                                                                                  \
-    type given;                                                                                    \
-    memcpy(&given, added, sizeof given);                                                           \
-    given = __atomic_fetch_add((type *)place, given, __ATOMIC_SEQ_CST);                            \
-    memcpy(old, &given, sizeof given);
+#define ADD(type) NC_ATOMIC_CHANGE(__atomic_fetch_add, type)
     NC_OF_SIZE(size, ADD)
 #undef ADD
 }
 
-/* Stores the previous value in `old`. */
-static inline void nc_atomic_exchange(size_t size, void *place, const void *value, void *old)
+static inline void nc_atomic_exchange(size_t size, void *place, const void *given, void *old)
 {
-#define EXCHANGE(type)                                                                             \
-    type given;                                                                                    \
-    memcpy(&given, value, sizeof given);                                                           \
-    given = __atomic_exchange_n((type *)place, given, __ATOMIC_SEQ_CST);                           \
-    memcpy(old, &given, sizeof given);
+#define EXCHANGE(type) NC_ATOMIC_CHANGE(__atomic_exchange_n, type)
     NC_OF_SIZE(size, EXCHANGE)
 #undef EXCHANGE
 }
