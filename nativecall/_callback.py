@@ -351,9 +351,7 @@ def callback(
     9.0
     """
     made = _called(signature, function, options)
-    if made is not None:
-        return made
-    return _callback(signature, function, **options)
+    return _callback(signature, function, **options) if made is None else made
 
 
 def _callback(
