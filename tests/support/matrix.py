@@ -1,4 +1,4 @@
-"""Foreign callables in, foreign callables out: test each pair, and write the documents' tables.
+"""Foreign callables in, foreign callables out: test each pair, and write the document's table.
 
 A row is a foreign callable that `nc.wrap` accepts, a column a consumer of the result. Each cell
 wraps a fresh callable and lets the consumer call it at `COUNT` points. Calls through Python are
@@ -8,7 +8,7 @@ counted by the callable's `check`, which sees only those. A cell is
     ``Python``   the right values, by calls through Python
     ``no``       refused, with the reason
 
-``python -m support.matrix``, run in `tests`, writes the tables.
+``python -m support.matrix``, run in `tests`, writes the table.
 """
 
 from __future__ import annotations
@@ -410,27 +410,6 @@ def whole_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
     return lines
 
 
-def short_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
-    """Return README.md's table: how many callables reach each consumer natively."""
-    outs = [column for column in COLUMNS if not column.python]
-    refused = [
-        f"{row.text} → {column.text}"
-        for row in ROWS
-        for column in outs
-        if cells[row.name, column.name].what != "native"
-    ]
-    pairs = len(ROWS) * len(outs)
-    count = f"{pairs - len(refused)} of {pairs}" if refused else f"all {pairs}"
-    lines = [
-        f"| in | {', '.join([row.text for row in ROWS])} |",
-        "|---|---|",
-        f"| out, {count} pairs native | {', '.join([column.text for column in outs])} |",
-    ]
-    if refused:
-        lines.append(f"| not native | {', '.join(refused)} |")
-    return lines
-
-
 def put(text: str, lines: list[str]) -> str:
     """Return a document with its table replaced by the lines."""
     before, begin, rest = text.partition(MARKS[0])
@@ -440,11 +419,11 @@ def put(text: str, lines: list[str]) -> str:
     return "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
 
 
-DOCUMENTS = {"README.md": short_table, "docs/foreign-callables.md": whole_table}
+DOCUMENTS = {"docs/foreign-callables.md": whole_table}
 
 
 def main() -> int:
-    """Write the tables into the documents, unless a library is missing."""
+    """Write the table into the document, unless a library is missing."""
     with tempfile.TemporaryDirectory() as folder:
         boxes = Boxes(build.Builder(Path(folder)), Path(nc.get_include()))
         cells = tried(boxes)
