@@ -41,6 +41,8 @@
 #ifndef NATIVECALL_PROVIDE_H
 #define NATIVECALL_PROVIDE_H
 
+#include <Python.h>
+
 #include "nativecall_abi.h"
 
 #define NC_NATIVEAPI_ATTRIBUTE "__nativecall_api__"
