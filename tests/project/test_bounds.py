@@ -76,7 +76,7 @@ _runs = itertools.count()  # what an earlier run of a test made is known by its 
 def rows() -> list[list[str]]:
     """What, where and bound of each row of the document's table."""
     text = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
-    section = text.partition("## 28.")[2].partition("\n## ")[0]
+    section = text.partition("### 28.")[2].partition("\n##")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
