@@ -270,6 +270,12 @@ OverflowError:     an argument of type 'i' must fit int32 (got 1099511627776)
 ValueError:        'types' must consist of 'i', 'q', 'f' and 'd' (got 'Z')
 ZeroDivisionError: {division}
 """,
+    "object_compiler/run.py": """
+Counter            10
+Doubling           20
+Tripling           30
+Limited            ValueError: five is the most
+""",
     "particles/run.py": """
 made               1000000
 watched            True
@@ -329,6 +335,7 @@ NEEDS = {
     "cpp_numerics/run.py": ["setuptools"],
     "cython_numerics/run.py": ["setuptools", "Cython"],
     "generic_filter/run.py": ["setuptools", "scipy"],
+    "object_compiler/run.py": ["setuptools"],
     "particles/run.py": ["setuptools"],
     "quad.py": ["scipy"],
     "quadrature/run.py": ["setuptools", "Cython", "scipy", "numba"],
