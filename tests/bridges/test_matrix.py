@@ -1,6 +1,6 @@
 """Every box in, every box out: the values of each pair, and how many calls go through Python.
 
-The pairs are those of support/matrix.py, of which the tables in the documents are made.
+The pairs are those of support/matrix.py, which writes the table in the documents.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def test_calls_through_python_are_counted(boxes) -> None:
 @pytest.mark.parametrize("document", matrix.DOCUMENTS)
 def test_documents_have_the_table_that_was_found(document, boxes, found) -> None:
     if not GENERATED:
-        pytest.skip("tables are of generated code")
+        pytest.skip("the table is of generated code")
     pairs = [(row.name, column.name) for row in matrix.ROWS for column in matrix.COLUMNS]
     if not all(pair in found for pair in pairs):
         pytest.skip("not all pairs were tried")
     text = (matrix.ROOT / document).read_text(encoding="utf-8")
     table = matrix.DOCUMENTS[document](found)
-    assert matrix.put(text, table) == text, "python -m support.matrix, in tests, writes the tables"
+    assert matrix.put(text, table) == text, "python -m support.matrix, in tests, writes the table"
