@@ -5,8 +5,7 @@
  *
  * Threads: everything here needs the GIL. Plans are made once and published; a call writes to no
  * shared memory. */
-#ifndef NC_CALL_H
-#define NC_CALL_H
+#pragma once
 
 #include "layout.h"
 
@@ -31,5 +30,3 @@ PyObject *nc_vectorcall_plan(PyObject *self, PyObject *const *args, size_t nargs
 PyObject *nc_method_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_method_plan_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_plan_NOARGS(PyObject *self, PyObject *none);
-
-#endif

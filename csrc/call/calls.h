@@ -2,8 +2,7 @@
  * number of arguments, calls through a Python wrapper, and calls that ask a hook for the entry.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_CALLS_H
-#define NC_CALLS_H
+#pragma once
 
 #include "layout.h"
 
@@ -49,5 +48,3 @@ PyObject *nc_refuse_empty(NcCallable *self);
  * raises. */
 PyObject *nc_vectorcall_empty(PyObject *self, PyObject *const *args, size_t nargsf,
                               PyObject *kwnames);
-
-#endif

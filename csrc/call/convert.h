@@ -1,8 +1,7 @@
 /* csrc/call/convert.h: runs ufunc loops without generated code.
  *
  * Threads: NumPy calls loops, usually with the GIL released. */
-#ifndef NC_CONVERT_H
-#define NC_CONVERT_H
+#pragma once
 
 #include "layout.h"
 
@@ -25,6 +24,4 @@ void nc_loop(char **args, const Py_ssize_t *dimensions, const Py_ssize_t *steps,
 #else
 #define NC_LOOP NULL
 #define NC_LOOP_FAILED NULL
-#endif
-
 #endif

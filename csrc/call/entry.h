@@ -6,8 +6,7 @@
  * begin. It calls nc_enter or nc_convert, loads all result registers, and returns. The layout of
  * the block is that of nc_invoke (invoke.h). The routines have a frame pointer and unwind
  * tables. */
-#ifndef NC_ENTRY_H
-#define NC_ENTRY_H
+#pragma once
 
 #include "platform/stub.h"
 #include "platform/stub_sizes.h"
@@ -26,6 +25,4 @@ uint32_t nc_enter(NcStubSlot *slot, char *block);
 /* Calls the function of a Thunk through the Thunk's conversion. Does not need the GIL. Returns the
  * number of long doubles in x87 registers. */
 uint32_t nc_convert(NcStubSlot *slot, char *block);
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* csrc/call/failure.h: saves errno and raises exceptions for failing results, in calls of entries
  * with error flags (docs/abi/provide.md, "Flags"). */
-#ifndef NC_FAILURE_H
-#define NC_FAILURE_H
+#pragma once
 
 #include "layout.h"
 
@@ -31,5 +30,3 @@ PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, in
 
 /* Returns a new dict from the names of error conventions to their flags. */
 PyObject *nc_error_conventions(void);
-
-#endif

@@ -14,8 +14,7 @@
  * Bits 0 to 7 of `how` are nonzero if vector registers hold arguments. On x86-64 they are the
  * number of these registers, and bits 8 and 9 are the number of long doubles returned. On 64-bit
  * ARM, bit 8 is set if vector registers hold 16-byte arguments. */
-#ifndef NC_INVOKE_H
-#define NC_INVOKE_H
+#pragma once
 
 #include "platform/stub_sizes.h"
 
@@ -33,6 +32,4 @@ double nc_invoke_double(void *block, const void *function, uint32_t words,
                         uint32_t how) __asm__(NC_INVOKE_NAME);
 uint64_t nc_invoke_word(void *block, const void *function, uint32_t words,
                         uint32_t how) __asm__(NC_INVOKE_NAME);
-#endif
-
 #endif

@@ -9,8 +9,7 @@
  * A function whose `__hash__` or `__eq__` raises an exception equals only itself.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_KEPT_H
-#define NC_KEPT_H
+#pragma once
 
 #include "layout.h"
 
@@ -28,5 +27,3 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
  * callable, or a tuple or list of owners; a symbol is such a tuple. Returns a borrowed reference,
  * or NULL without an exception if there is no library. */
 PyObject *nc_library_kept(PyObject *owner);
-
-#endif

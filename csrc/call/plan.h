@@ -10,8 +10,7 @@
  *
  * A plan is immutable, and shared by all callables of its call interface. It is stored in a Python
  * bytes object, which never moves. callplan.py packs these structs field by field. */
-#ifndef NC_PLAN_H
-#define NC_PLAN_H
+#pragma once
 
 #include "nativecall/detail/core/compiler.h"
 
@@ -264,5 +263,3 @@ static inline uint64_t nc_word_cleared(uint64_t bits, unsigned size)
     unsigned spare = 64 - 8 * size;
     return bits << spare >> spare;
 }
-
-#endif

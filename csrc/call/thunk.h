@@ -4,8 +4,7 @@
  * The context of a thunk's stub is the Thunk, which owns the stub (call/thunkobject.h).
  *
  * Functions here need the GIL only if their comment says so. */
-#ifndef NC_THUNK_H
-#define NC_THUNK_H
+#pragma once
 
 #include "thunkobject.h"
 
@@ -46,5 +45,3 @@ void nc_thunk_set_errno(int code);
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact, uint64_t *bits);
 /* Returns a scalar as 64 bits, for nc_thunk_failed. A float is converted to double. */
 uint64_t nc_thunk_bits(char code, const char *from);
-
-#endif

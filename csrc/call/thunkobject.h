@@ -10,8 +10,7 @@
  * complete before the C function pointer is published, and does not change while the Thunk lives. A
  * call that is running when the last reference is dropped may still read this data. So the memory,
  * the code and the name stay until 256 more thunks have ended. */
-#ifndef NC_THUNKOBJECT_H
-#define NC_THUNKOBJECT_H
+#pragma once
 
 #include "layout.h"
 
@@ -61,5 +60,3 @@ NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
 
 /* The C stack that a call of a function needs for all nested thunks. */
 unsigned nc_thunk_stack(const NcCallable *function);
-
-#endif

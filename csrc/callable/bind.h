@@ -6,8 +6,7 @@
  * overloaded callables and errors.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_BIND_H
-#define NC_BIND_H
+#pragma once
 
 #include "layout.h"
 
@@ -31,5 +30,3 @@ PyObject *nc_convert_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t
 
 extern const char nc_doc_bind[];
 extern const char nc_doc_convert[];
-
-#endif

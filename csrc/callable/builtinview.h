@@ -4,8 +4,7 @@
  * reference to the built-in function.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_BUILTINVIEW_H
-#define NC_BUILTINVIEW_H
+#pragma once
 
 #include "layout.h"
 
@@ -20,5 +19,3 @@ void nc_builtinview_overload(NcCallable *self);
 
 /* Call once, before the first view is created. Returns -1 with an exception on failure. */
 int nc_builtinview_ready(void);
-
-#endif

@@ -2,8 +2,7 @@
  * signature.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_CALLINTERFACE_H
-#define NC_CALLINTERFACE_H
+#pragma once
 
 #include "layout.h"
 
@@ -11,5 +10,3 @@
  * was used before costs one hash lookup. Otherwise, the `cif_of` hook creates the call interface.
  * Returns NULL if the hook raises an exception. */
 NcCallInterface *nc_callinterface_of(PyObject *signature);
-
-#endif

@@ -4,8 +4,7 @@
  * NcMore) are allocated on demand.
  *
  * Threads: everything here needs the GIL. Readers of the tables need no lock (calltable.h). */
-#ifndef NC_CONSTRUCT_H
-#define NC_CONSTRUCT_H
+#pragma once
 
 #include "layout.h"
 
@@ -69,5 +68,3 @@ PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made);
 
 /* Module functions, METH_FASTCALL. */
 PyObject *nc_wrapped(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-
-#endif

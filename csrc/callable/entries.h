@@ -2,8 +2,7 @@
  * in f`, `f.address("d:d")` and `f.signatures`.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_ENTRIES_H
-#define NC_ENTRIES_H
+#pragma once
 
 #include "layout.h"
 
@@ -33,5 +32,3 @@ PyObject *nc_entries_rows(PyObject *callable, PyObject *none);
 /* address(signature=None), METH_FASTCALL | METH_KEYWORDS. */
 PyObject *nc_entries_address(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames);
-
-#endif

@@ -15,8 +15,7 @@
  * sees the contents of the cache, capsules included.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_FOREIGN_H
-#define NC_FOREIGN_H
+#pragma once
 
 #include "layout.h"
 
@@ -51,5 +50,3 @@ int nc_foreign_traverse(const NcMore *more, visitproc visit, void *arg);
 
 /* Call once, before the first conversion. Returns -1 with an exception on failure. */
 int nc_foreign_ready(void);
-
-#endif

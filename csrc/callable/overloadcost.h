@@ -9,8 +9,7 @@
  * exception is cleared. If the hook fails, its exception propagates.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_OVERLOADCOST_H
-#define NC_OVERLOADCOST_H
+#pragma once
 
 #include "layout.h"
 
@@ -31,5 +30,3 @@ int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *val
 /* The costs that Python code uses for structs and pointers, a new reference: (exact, wider, object,
  * narrow, refused). */
 PyObject *nc_costs(void);
-
-#endif

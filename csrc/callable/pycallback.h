@@ -37,8 +37,7 @@
  * may be read while a thread waits for the GIL (waiting.h). After a call has left Python, another
  * thread may drop the last reference before the call returns. So a call reads no field after it has
  * left Python. */
-#ifndef NC_PYCALLBACK_H
-#define NC_PYCALLBACK_H
+#pragma once
 
 #include "layout.h"
 #include "platform/exceptions.h"
@@ -169,5 +168,3 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
  * is empty and the dict `plans` has a plan for the signature, that function creates a Callback.
  * Otherwise it returns None, and Python code must create the Callback. */
 PyObject *nc_caller(PyObject *module, PyObject *args);
-
-#endif

@@ -1,7 +1,6 @@
 /* csrc/callable/trampoline.h: the table of trampolines that generate_trampolines.py writes. A
  * trampoline makes calls of one shape (layout.h), and is compiled ahead of time. */
-#ifndef NC_TRAMPOLINE_H
-#define NC_TRAMPOLINE_H
+#pragma once
 
 #include "layout.h"
 
@@ -11,5 +10,3 @@
 /* The trampolines, sorted by shape, and their number. */
 extern const NcTrampoline nc_trampolines[];
 extern const size_t nc_trampoline_count;
-
-#endif

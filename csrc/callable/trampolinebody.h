@@ -7,8 +7,7 @@
  * vectorcall, for f(...). Both forms call call_X directly, as hand-written C would.
  * nc_call_irregular handles keywords and a wrong number of arguments. After the call, call_X reads
  * one word to check whether a Python function left an exception in any thread. */
-#ifndef NC_TRAMPOLINEBODY_H
-#define NC_TRAMPOLINEBODY_H
+#pragma once
 
 #include "call/calls.h"
 #include "values/pointers.h"
@@ -136,5 +135,3 @@ static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i
 /* The callable's target, as a C function of type `result (*)(...)`. */
 #define NC_TARGET(self, result, ...)                                                               \
     ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self)))
-
-#endif

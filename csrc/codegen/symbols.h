@@ -4,8 +4,7 @@
  * nativecall/_codegen/ generates code that reads the core's objects and calls functions. The
  * generator does not hard-code offsets or addresses. It gets them from here, as they are in the
  * running process. */
-#ifndef NC_SYMBOLS_H
-#define NC_SYMBOLS_H
+#pragma once
 
 #include "values/pointers.h"
 
@@ -13,5 +12,3 @@
  * item of the table is the number of threads in which a Python function left an exception
  * (nc_left_count). */
 void nc_symbols_ready(void);
-
-#endif

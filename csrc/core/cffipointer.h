@@ -1,8 +1,7 @@
 /* csrc/core/cffipointer.h: calls cffi to make and read pointers, write values and read numbers.
  * These functions are defined in core.csrc.c, the preamble of the cffi extension module, because
  * cffi's C functions (_cffi_from_c_pointer, ...) exist only inside such a module. */
-#ifndef NC_CORE_CFFIPOINTER_H
-#define NC_CORE_CFFIPOINTER_H
+#pragma once
 
 #include <Python.h>
 
@@ -24,5 +23,3 @@ int nc_cffi_store(void *memory, PyObject *type, PyObject *value);
 
 /* Reads a cffi number, which may be a long double. Returns 0, or -1 with an exception. */
 int nc_cffi_long_double(PyObject *number, long double *out);
-
-#endif

@@ -4,8 +4,7 @@
  * Rules: no function here touches a Python object, because callers may release the GIL. Functions
  * return status codes and set no exceptions. Any thread may call these functions once the module is
  * loaded. */
-#ifndef NC_CORE_H
-#define NC_CORE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ int nc_core_library_path(void *library, char *path, size_t size);
 /* Stores the path of the file that contains an address, and the name and address of the nearest
  * symbol. If there is no symbol, the name is empty and the address 0. */
 int nc_core_address_origin(void *address, char *path, char *symbol, size_t size, uintptr_t *start);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * `place` is aligned to `size`. The other pointers point to this thread's own memory, of any type
  * and alignment. No operation needs the GIL. */
-#ifndef NC_ATOMIC_H
-#define NC_ATOMIC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ static inline int nc_atomic_compare_exchange(size_t size, void *place, const voi
 #undef COMPARE
     return done;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * for PyArg_Parse.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_ADDRESS_H
-#define NC_ADDRESS_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -43,5 +42,3 @@ static inline int nc_take_reference(PyObject *object, void *place)
     *(PyObject **)place = object != Py_None ? Py_NewRef(object) : NULL;
     return 1;
 }
-
-#endif

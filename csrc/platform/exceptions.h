@@ -38,8 +38,7 @@
  * void. The next check removes void marks.
  *
  * Threads: everything here needs the GIL, which serializes it. */
-#ifndef NC_EXCEPTIONS_H
-#define NC_EXCEPTIONS_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -139,5 +138,3 @@ int nc_left_raise(void);
  * exception set, CPython would raise SystemError, or abort in a debug build. Returns -1 with an
  * exception on failure. */
 int nc_exceptions_ready(PyObject *module);
-
-#endif

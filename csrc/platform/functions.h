@@ -2,8 +2,7 @@
  * also builds the module's method table. Each function is documented at its definition.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_FUNCTIONS_H
-#define NC_FUNCTIONS_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -78,5 +77,3 @@ int nc_objects_bring_runtime(void);
 int nc_objects_ready(PyObject *module);
 /* Not in NC_FUNCTIONS, since its parameters differ (METH_FASTCALL). */
 PyObject *nc_memory_make(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-
-#endif

@@ -8,8 +8,7 @@
  * nc_is_foreign before it runs Python code.
  *
  * Threads: any thread may call the functions here. */
-#ifndef NC_GIL_H
-#define NC_GIL_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -80,5 +79,3 @@ int nc_gil_acquire(void);
 int nc_gil_acquire_detached(PyThreadState *own);
 /* Releases the GIL. `acquired` is the result of nc_gil_acquire; does nothing for NC_GIL_HELD. */
 void nc_gil_release(int acquired);
-
-#endif

@@ -6,8 +6,7 @@
  * (nc_hooks_put_off).
  *
  * Threads: everything here needs the GIL, in the package's interpreter (gil.h). */
-#ifndef NC_HOOKS_H
-#define NC_HOOKS_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -64,5 +63,3 @@ extern NcHooks nc_hooks;
 /* Installs placeholders that import the real hooks at their first call. Returns 0, or -1 with an
  * exception. */
 int nc_hooks_put_off(void);
-
-#endif

@@ -4,8 +4,7 @@
  *     struct Node **from;    the address of the pointer to this node (`first` or a `next`)
  *
  * Threads: the caller guards the list, for instance with the GIL. */
-#ifndef NC_LINKS_H
-#define NC_LINKS_H
+#pragma once
 
 /* Inserts a node at the front. */
 #define NC_LINK(first, node)                                                                       \
@@ -26,5 +25,3 @@
             (node)->next->from = (node)->from;                                                     \
         }                                                                                          \
     } while (0)
-
-#endif

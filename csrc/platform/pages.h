@@ -2,8 +2,7 @@
  * once.
  *
  * Threads: any thread may call these, without the GIL. */
-#ifndef NC_PAGES_H
-#define NC_PAGES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -69,7 +68,5 @@ static inline int nc_pages_make_executable(void *memory, size_t bytes)
     __builtin___clear_cache((char *)memory, (char *)memory + bytes);
     return 1;
 }
-
-#endif
 
 #endif

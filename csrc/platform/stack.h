@@ -13,8 +13,7 @@
  * handler's. The bounds of such a stack are unknown, so the check passes.
  *
  * Threads: everything except nc_stack_left needs the GIL. */
-#ifndef NC_STACK_H
-#define NC_STACK_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -58,5 +57,3 @@ static inline int nc_stack_has_room(const PyThreadState *thread, const void *her
 /* Raises RecursionError unless `bytes` are free besides the margin; `name` is the object that needs
  * them. Returns 0, or -1. */
 int nc_stack_require(PyObject *name, size_t bytes);
-
-#endif

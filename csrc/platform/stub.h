@@ -20,8 +20,7 @@
  *
  * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
  * address is published, and does not change while the stub is in use. */
-#ifndef NC_STUB_H
-#define NC_STUB_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -43,5 +42,3 @@ void nc_stub_free(void *stub, PyObject *name);
  * `context`. Needs the GIL. Code that was entered through a stub calls this after it has waited for
  * the GIL, because the stub may have been freed meanwhile. */
 void nc_stub_require(const NcStubSlot *slot, const void *context);
-
-#endif

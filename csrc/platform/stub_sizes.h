@@ -1,7 +1,6 @@
 /* csrc/platform/stub_sizes.h: defines which platforms have stubs (stub.h), and the sizes of stubs.
  * Included from C and assembler. */
-#ifndef NC_STUB_SIZES_H
-#define NC_STUB_SIZES_H
+#pragma once
 
 /* Whether the core has machine code for this processor and ABI: stubs, and calls in both directions
  * (call/invoke.h, call/entry.h). */
@@ -19,6 +18,4 @@
 #else
 #define NC_STUB_BYTES 16
 #define NC_STUB_PAGE_BITS 12
-#endif
-
 #endif

@@ -19,8 +19,7 @@
  * plain memory, without a reference count. During interpreter shutdown the watcher reads no names,
  * because threads may stay in their slots forever while objects are freed. After a fork, all slots
  * of the child are free, and it has no watcher. */
-#ifndef NC_WAITING_H
-#define NC_WAITING_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -30,5 +29,3 @@
 int nc_waiting_begin(PyObject *names);
 /* Called when the thread has the GIL, or will not get it. */
 void nc_waiting_end(int slot);
-
-#endif

@@ -1,8 +1,7 @@
 /* csrc/values/aggregates.h: converts structs and strided views for calls.
  *
  * All functions need the GIL. */
-#ifndef NC_AGGREGATES_H
-#define NC_AGGREGATES_H
+#pragma once
 
 #include "pointers.h"
 
@@ -27,5 +26,3 @@ int nc_convert_view(NcCallInterface *cif, PyObject *name, Py_ssize_t index, PyOb
 
 /* Return whether a view argument takes a value without a conversion; -1 with an exception. */
 int nc_is_view(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
-
-#endif

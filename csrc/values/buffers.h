@@ -1,8 +1,7 @@
 /* csrc/values/buffers.h: inspects exported buffers, and checks whether their memory has moved.
  *
  * All functions need the GIL. */
-#ifndef NC_BUFFERS_H
-#define NC_BUFFERS_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -41,5 +40,3 @@ int nc_buffer_is_unmoved(const Py_buffer *buffer);
 
 /* Initialize this file. Return 0, or -1 with an exception. */
 int nc_buffers_ready(void);
-
-#endif

@@ -5,8 +5,7 @@
  * every object instead. Reading the word takes 1 ns; typeof() takes 20 ns.
  *
  * All functions need the GIL. */
-#ifndef NC_CFFITYPES_H
-#define NC_CFFITYPES_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -45,5 +44,3 @@ static inline int nc_is_gcp(PyObject *value)
 {
     return nc_is_cdata(value) && Py_TYPE(value) == nc_cffi_gcp;
 }
-
-#endif

@@ -10,8 +10,7 @@
  * Nothing is freed at interpreter shutdown, because objects that the function needs may be gone.
  *
  * All functions need the GIL. */
-#ifndef NC_DESTRUCTOR_H
-#define NC_DESTRUCTOR_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -47,5 +46,3 @@ PyObject *nc_ended_by(PyObject *pointer);
 int nc_end(PyObject *pointer, PyObject *name, PyObject *callable, Py_ssize_t index);
 /* Mark the pointer as open again, after the function failed. */
 void nc_end_undo(PyObject *pointer);
-
-#endif

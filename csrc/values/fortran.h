@@ -7,8 +7,7 @@
  * converted as for any pointer. Output arguments must be arrays, or numbers in writable memory.
  *
  * All functions need the GIL. */
-#ifndef NC_FORTRAN_H
-#define NC_FORTRAN_H
+#pragma once
 
 #include "pointers.h"
 
@@ -43,5 +42,3 @@ static inline int nc_is_number_buffer(const Py_buffer *buffer)
  * if the length is unknown. */
 Py_ssize_t nc_text_length(PyObject *name, Py_ssize_t index, PyObject *value,
                           const NcPointer *pointer);
-
-#endif

@@ -6,8 +6,7 @@
  * each other.
  *
  * All functions need the GIL. */
-#ifndef NC_MEMORYBLOCK_H
-#define NC_MEMORYBLOCK_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -24,5 +23,3 @@ extern PyTypeObject NcBlock_Type;
 
 /* Return a new block of zeroed memory, or NULL with an exception. */
 NcBlock *nc_block_new(Py_ssize_t bytes);
-
-#endif

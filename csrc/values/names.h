@@ -6,8 +6,7 @@
  *
  * The functions need the GIL. They release it while they query the loader, which may run code or
  * block. */
-#ifndef NC_NAMES_H
-#define NC_NAMES_H
+#pragma once
 
 #include "layout.h"
 
@@ -34,5 +33,3 @@ static inline int nc_has_null(PyObject *text)
     return PyUnicode_IS_ASCII(text) ? memchr(PyUnicode_DATA(text), 0, (size_t)length) != NULL
                                     : PyUnicode_FindChar(text, 0, 0, length, 1) >= 0;
 }
-
-#endif

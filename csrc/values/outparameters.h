@@ -6,8 +6,7 @@
  * passes an initial value.
  *
  * All functions need the GIL. */
-#ifndef NC_OUTPARAMETERS_H
-#define NC_OUTPARAMETERS_H
+#pragma once
 
 #include "layout.h"
 
@@ -37,5 +36,3 @@ PyObject *nc_outs_together(NcCallInterface *cif, PyObject *result, char *area, i
 
 /* Release the memory of all out-parameters. Some of it may not have been allocated. */
 void nc_outs_drop(const NcCallInterface *cif, char *area);
-
-#endif

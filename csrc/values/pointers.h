@@ -16,8 +16,7 @@
  * Python code, and for pointers in structs. A Pin keeps the target alive and the buffer exported.
  *
  * All functions need the GIL. */
-#ifndef NC_POINTERS_H
-#define NC_POINTERS_H
+#pragma once
 
 #include "layout.h"
 #include "platform/exceptions.h"
@@ -190,5 +189,3 @@ static inline PyObject *nc_release_pointers(PyObject *value, NcPointer *pointers
     }
     return value;
 }
-
-#endif

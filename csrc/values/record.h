@@ -9,8 +9,7 @@
  * its memory.
  *
  * All functions need the GIL. */
-#ifndef NC_RECORD_H
-#define NC_RECORD_H
+#pragma once
 
 #include "layout.h"
 
@@ -70,5 +69,3 @@ int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t 
  * pointers or Python objects. Return 1 on success. For any other value, or a number out of range,
  * return 0 without an exception; part of the value may then be in `memory`. */
 int nc_record_store(PyObject *layout, PyObject *value, void *memory);
-
-#endif

@@ -5,8 +5,7 @@
  * failure, the exception names the argument and the callable.
  *
  * All functions need the GIL. */
-#ifndef NC_SCALARS_H
-#define NC_SCALARS_H
+#pragma once
 
 #include "buffers.h"
 
@@ -80,5 +79,3 @@ PyObject *nc_integer_of_cffi(PyObject *value);
  * (NumPy, ctypes), or an object with __index__ or __float__. Return 0 for other objects; an
  * exception may then be set. */
 char nc_value_letter(PyObject *value);
-
-#endif

@@ -14,8 +14,7 @@
  * wrapped. A Python method, StructPointer.__setitem__, assigns values other than numbers.
  *
  * All functions need the GIL. */
-#ifndef NC_STRUCTPOINTER_H
-#define NC_STRUCTPOINTER_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -43,5 +42,3 @@ static inline PyObject *nc_bare(PyObject *value)
     return Py_IS_TYPE(value, nc_struct_pointer_class) ? ((NcStructPointer *)(void *)value)->cdata
                                                       : value;
 }
-
-#endif

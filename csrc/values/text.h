@@ -7,8 +7,7 @@
  * returns. A str with an embedded NUL raises ValueError, because C would stop at the NUL.
  *
  * Letters: 'c' char, 'w' wchar_t, 'u' char16_t, 'U' char32_t. All functions need the GIL. */
-#ifndef NC_TEXT_H
-#define NC_TEXT_H
+#pragma once
 
 #include "layout.h"
 #include "scalars.h"
@@ -45,5 +44,3 @@ PyObject *nc_decode_wide(const void *text, size_t size, Py_ssize_t length);
  * for `ctype`. */
 PyObject *nc_given_pointer(const NcCallInterface *cif, char text, PyObject *ctype,
                            PyObject **foreign, void *address);
-
-#endif
