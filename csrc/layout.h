@@ -18,8 +18,7 @@
  * The operations are in callable/callable.c, a layer above the conversions of values.
  *
  * Threads: everything here needs the GIL, except reading the call table (calltable.h). */
-#ifndef NC_LAYOUT_H
-#define NC_LAYOUT_H
+#pragma once
 
 #include "platform/functions.h"
 #include "platform/hooks.h"
@@ -147,7 +146,8 @@ typedef struct {
     NcNativeTable native;     /* both tables, after they have moved out of the callable */
     PyObject *wrapper;        /* Python function that implements calls from Python; or NULL */
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
-    NcDispatcher *dispatcher; /* for the parts; NULL before the first call */
+    NcDispatcher *dispatcher; /* atomic: for the parts; NULL before the first call */
+    NcDispatcher *retired;    /* without the GIL: earlier dispatchers */
     PyObject *signatures;     /* of the parts, a tuple of str; NULL until the first use */
     PyObject *only;           /* the callable restricted to a single's entry; NULL until the first
                                  use */
@@ -216,9 +216,8 @@ NcMore *nc_callable_more(NcCallable *self);
  * the reference to `made`. */
 static inline void nc_keep_first(PyObject **place, PyObject *made)
 {
-    if (*place == NULL) {
-        *place = made;
-    } else {
+    PyObject *none = NULL;
+    if (!__atomic_compare_exchange_n(place, &none, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         Py_DECREF(made);
     }
 }
@@ -229,5 +228,3 @@ extern PyTypeObject NcCallInterface_Type;
 /* The addresses that generated code refers to (codegen/symbols.c, a higher layer). Set before the
  * first callable or callback is made. */
 extern void *const *const nc_symbols;
-
-#endif

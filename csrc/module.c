@@ -201,7 +201,7 @@ static int module_exec(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, (void *)(uintptr_t)module_exec},
-    NC_ANY_INTERPRETER_SLOT{0, NULL},
+    NC_ANY_INTERPRETER_SLOT NC_NO_GIL_SLOT{0, NULL},
 };
 
 static struct PyModuleDef definition = {

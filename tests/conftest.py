@@ -28,6 +28,7 @@ import pytest
 pytest.register_assert_rewrite("support")
 
 from support import build, compilecache, forkserver  # noqa: E402  # after registering the rewrite
+from support.threads import HAS_GIL  # noqa: E402  # after registering the rewrite
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -116,6 +117,10 @@ def _is_named(item: pytest.Item, path: Path, test: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not HAS_GIL:
+        for item in items:
+            if item.path.parent.name == "native_objects":
+                item.add_marker(pytest.mark.skip(reason="native objects need the GIL"))
     named = [_named(config, argument) for argument in config.args if "::" in argument]
     left_out = (
         []

@@ -750,9 +750,9 @@ static char letter_of(PyObject *value)
  * new reference. `key` is a str with one letter for each type, or `types` itself. */
 static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *types)
 {
-    PyObject *known = cif->ways != NULL ? PyDict_GetItemWithError(cif->ways, key) : NULL;
+    PyObject *known = cif->ways != NULL ? nc_dict_get(cif->ways, key) : NULL;
     if (known != NULL || PyErr_Occurred()) {
-        return (NcCallInterface *)(void *)Py_XNewRef(known);
+        return (NcCallInterface *)(void *)known;
     }
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)cif, types, NULL);
     PyObject *fixed = made != NULL ? PyLong_FromSsize_t(cif->nargs) : NULL;
@@ -836,12 +836,11 @@ NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_
         i++;
     }
     PyObject *key = i == count ? PyUnicode_FromStringAndSize(letters, count) : NULL;
-    PyObject *known = key != NULL ? PyDict_GetItemWithError(cif->ways, key) : NULL;
+    PyObject *known = key != NULL ? nc_dict_get(cif->ways, key) : NULL;
     Py_XDECREF(key);
     if (known == NULL) {
         return PyErr_Occurred() ? NULL : call_described(self, args, nargs);
     }
-    Py_INCREF(known);
     PyObject *result = call_planned(self, args, (NcCallInterface *)(void *)known);
     Py_DECREF(known);
     return result;

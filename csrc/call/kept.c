@@ -77,8 +77,9 @@ static PyObject *of_objects; /* NULL before first use */
 
 static PyObject *made_once(PyObject **place)
 {
-    if (*place == NULL) {
-        *place = PyDict_New();
+    PyObject *made = *place == NULL ? PyDict_New() : NULL;
+    if (made != NULL) {
+        nc_keep_first(place, made);
     }
     return *place;
 }

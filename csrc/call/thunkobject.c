@@ -1,5 +1,6 @@
 /* csrc/call/thunkobject.c: implements thunkobject.h. A failed operation leaves nothing behind. */
 #include "thunkobject.h"
+#include "platform/lock.h"
 
 #include "entry.h"
 #include "plan.h"
@@ -294,6 +295,7 @@ unsigned nc_thunk_stack(const NcCallable *function)
 enum { ENDED = 256 };
 static NcThunk *ended[ENDED];
 static size_t next_ended;
+static NcLock ending; /* guards both */
 
 static void free_thunk(NcThunk *self)
 {
@@ -307,9 +309,11 @@ static void free_thunk(NcThunk *self)
 /* Stores a thunk that has ended, and returns the oldest stored one, or NULL. */
 static NcThunk *exchange_ended(NcThunk *self)
 {
+    NC_LOCK(&ending);
     NcThunk *old = ended[next_ended];
     ended[next_ended] = self;
     next_ended = (next_ended + 1) % ENDED;
+    NC_UNLOCK(&ending);
     return old;
 }
 

@@ -7,6 +7,7 @@
 #include "call/thunkobject.h"
 #include "platform/lists.h"
 #include "values/names.h"
+#include "platform/compat.h"
 
 #include <string.h>
 
@@ -84,8 +85,7 @@ static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *
     void *target = NC_SINGLE_TARGET(self);
     NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(unchecked(self->cif));
     PyObject *known = nc_hooks.thunk_specs;
-    PyObject *found = known != NULL ? PyDict_GetItemWithError(known, key) : NULL;
-    NcThunkSpec *spec = (NcThunkSpec *)(void *)Py_XNewRef(found);
+    NcThunkSpec *spec = (NcThunkSpec *)(void *)(known != NULL ? nc_dict_get(known, key) : NULL);
     if (spec == NULL && !PyErr_Occurred()) {
         spec = make_spec(self, wanted, key);
     }
@@ -105,10 +105,9 @@ enum { MOST_CHECKED = 256 };
 NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *spec)
 {
     PyObject *outer = (PyObject *)spec->outer;
-    PyObject *found =
-        inner->checked != NULL ? PyDict_GetItemWithError(inner->checked, outer) : NULL;
+    PyObject *found = inner->checked != NULL ? nc_dict_get(inner->checked, outer) : NULL;
     if (found != NULL || PyErr_Occurred()) {
-        return (NcCallInterface *)(void *)Py_XNewRef(found);
+        return (NcCallInterface *)(void *)found;
     }
     PyObject *make = python("with_check");
     if (make != NULL) {

@@ -22,6 +22,7 @@
 #include "nativecall/nativeapi.h"
 #include "nativecall/provide.h"
 #include "values/names.h"
+#include "platform/lock.h"
 
 #include <structmember.h>
 
@@ -52,8 +53,9 @@ static int callable_clear(PyObject *object)
     Py_CLEAR(self->owner);
     if (more != &nc_no_more) {
         Py_CLEAR(more->wrapper);
-        nc_dispatcher_release(more->dispatcher);
-        more->dispatcher = NULL;
+        nc_dispatcher_forget(more);
+        nc_dispatcher_release(more->retired);
+        more->retired = NULL;
         Py_CLEAR(more->parts);
         Py_CLEAR(more->only);
         Py_CLEAR(more->owners);
@@ -190,6 +192,12 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     if (more == NULL) {
         return NULL;
     }
+    PyObject *parts = more->parts;
+#if defined(Py_GIL_DISABLED)
+    if (parts != NULL && nc_callable_own(self, parts) < 0) { /* look-ups may read it */
+        return NULL;
+    }
+#endif
     for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(overloads); i++) {
         NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i);
         if (nc_callable_own(self, (PyObject *)part) < 0 ||
@@ -198,9 +206,10 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             return NULL;
         }
     }
-    nc_dispatcher_release(more->dispatcher);
-    more->dispatcher = NULL;
-    Py_XSETREF(more->parts, Py_NewRef(overloads));
+    Py_INCREF(overloads);
+    nc_store_release_ptr(&more->parts, overloads);
+    Py_XDECREF(parts);
+    nc_dispatcher_forget(more);
     self->vectorcall = nc_vectorcall_overloaded;
     nc_builtinview_overload(self);
     nc_foreign_forget(self);
@@ -286,12 +295,19 @@ static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+NC_CRITICAL(callable_describe, PyObject)
+NC_CRITICAL(callable_set_entry, PyObject)
+NC_CRITICAL(callable_set_overloads, PyObject)
+NC_CRITICAL(callable_replace, PyObject)
+NC_CRITICAL(nc_entries_signatures, void)
+NC_CRITICAL(nc_builtinview_get, void)
+
 static PyMethodDef callable_methods[] = {
-    {"_describe", callable_describe, METH_VARARGS, NULL},
-    {"_set_entry", callable_set_entry, METH_VARARGS, NULL},
+    {"_describe", NC_WITH_LOCK(callable_describe), METH_VARARGS, NULL},
+    {"_set_entry", NC_WITH_LOCK(callable_set_entry), METH_VARARGS, NULL},
     {"_derived", callable_derived, METH_VARARGS, NULL},
-    {"_set_overloads", callable_set_overloads, METH_O, NULL},
-    {"_replace", callable_replace, METH_VARARGS, NULL},
+    {"_set_overloads", NC_WITH_LOCK(callable_set_overloads), METH_O, NULL},
+    {"_replace", NC_WITH_LOCK(callable_replace), METH_VARARGS, NULL},
     {"_entries", nc_entries_rows, METH_NOARGS, NULL},
     {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
@@ -354,8 +370,7 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     }
     /* Drop the cached choices, which were made without the new hook, so that the new hook is
      * asked. */
-    nc_dispatcher_release(more->dispatcher);
-    more->dispatcher = NULL;
+    nc_dispatcher_forget(more);
     Py_XSETREF(more->specializer, value != Py_None ? Py_XNewRef(value) : NULL);
     return 0;
 }
@@ -409,9 +424,9 @@ static PyGetSetDef callable_getset[] = {
     {"_only", callable_get_only, NULL, "a single restricted to its entry", NULL},
     {"_owners", callable_get_owners, NULL,
      "objects that it keeps alive; the last is the current owner", NULL},
-    {"signatures", nc_entries_signatures, NULL,
+    {"signatures", NC_WITH_LOCK(nc_entries_signatures), NULL,
      "Canonical signatures of the entries, in the order they were added.", NULL},
-    {"builtin", nc_builtinview_get, NULL,
+    {"builtin", NC_WITH_LOCK(nc_builtinview_get), NULL,
      "The same callable as a real built-in function, for hot loops in Python.\n\n"
      "CPython's specialising interpreter calls exact built-ins faster than objects of any other\n"
      "type. The view's __self__ is the callable, which nativecall.wrap returns; native consumers\n"

@@ -12,6 +12,7 @@
 #include "platform/address.h"
 #include "platform/lists.h"
 #include "values/pointers.h"
+#include "platform/compat.h"
 
 #include <assert.h>
 #include <structmember.h>
@@ -300,9 +301,9 @@ NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 NcCallInterface *nc_callinterface_of(PyObject *signature)
 {
     if (NC_LIKELY(PyUnicode_CheckExact(signature) && texts != NULL)) {
-        PyObject *found = PyDict_GetItemWithError(texts, signature);
+        PyObject *found = nc_dict_get(texts, signature);
         if (NC_LIKELY(found != NULL)) {
-            return (NcCallInterface *)(void *)Py_NewRef(found);
+            return (NcCallInterface *)(void *)found;
         }
     }
     return cif_of(signature);

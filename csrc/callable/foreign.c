@@ -9,6 +9,7 @@
 #include "platform/functions.h"
 #include "platform/lists.h"
 #include "values/destructor.h"
+#include "platform/lock.h"
 
 #include <string.h>
 
@@ -339,10 +340,13 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
             Py_CLEAR(foreign);
         }
     }
-    if (foreign != NULL && entry != NULL && holder != NULL && !more_to_own &&
-        more->changes == changes) {
-        Py_XSETREF(more->foreign[kind].entry, Py_NewRef(entry));
-        Py_XSETREF(more->foreign[kind].object, Py_NewRef(foreign));
+    if (foreign != NULL && entry != NULL && holder != NULL && !more_to_own) {
+        NC_BEGIN_SECTION(holder);
+        if (more->changes == changes) {
+            Py_XSETREF(more->foreign[kind].entry, Py_NewRef(entry));
+            Py_XSETREF(more->foreign[kind].object, Py_NewRef(foreign));
+        }
+        NC_END_SECTION();
     }
     Py_XDECREF(entry);
     return foreign;
@@ -352,9 +356,14 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
 static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyObject *const *given)
 {
     if (NC_LIKELY(holder != NULL && !owns_more(Py_TYPE(self)))) {
-        PyObject *foreign = holder->more->foreign[kind].object;
-        if (NC_LIKELY(foreign != NULL && Py_REFCNT(holder->more->foreign[kind].entry) > 1)) {
-            return Py_NewRef(foreign);
+        PyObject *foreign;
+        NC_BEGIN_SECTION(holder);
+        const PyObject *entry = holder->more->foreign[kind].entry;
+        foreign = entry != NULL && Py_REFCNT(entry) > 1 ? holder->more->foreign[kind].object : NULL;
+        Py_XINCREF(foreign);
+        NC_END_SECTION();
+        if (NC_LIKELY(foreign != NULL)) {
+            return foreign;
         }
     }
     return anew(self, holder, kind, given);

@@ -12,6 +12,7 @@
 #include "platform/functions.h"
 #include "platform/links.h"
 #include "platform/lists.h"
+#include "platform/lock.h"
 
 #include <string.h>
 
@@ -28,12 +29,15 @@ typedef struct Library {
 } Library;
 
 static Library *living;
+static NcLock living_lock;
 
 static void library_dealloc(PyObject *object)
 {
     Library *self = (Library *)(void *)object;
     PyObject_GC_UnTrack(object);
+    NC_LOCK(&living_lock);
     NC_UNLINK(self);
+    NC_UNLOCK(&living_lock);
     Py_XDECREF(self->kept);
     PyObject_GC_Del(object);
 }
@@ -214,20 +218,26 @@ PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
         }
         return NULL;
     }
-    for (self = living; self != NULL; self = self->next) {
-        if (self->handle == handle) {
-            return Py_NewRef((PyObject *)self);
-        }
-    }
     PyObject *kept = PyDict_New();
-    self = kept != NULL ? PyObject_GC_New(Library, &NcLibrary_Type) : NULL;
-    if (self == NULL) {
+    Library *made = kept != NULL ? PyObject_GC_New(Library, &NcLibrary_Type) : NULL;
+    if (made == NULL) {
         Py_XDECREF(kept);
         return NULL;
     }
-    self->handle = handle;
-    self->kept = kept;
-    NC_LINK(living, self);
-    PyObject_GC_Track(self);
-    return (PyObject *)self;
+    made->handle = handle;
+    made->kept = kept;
+    NC_FINDABLE(made);
+    PyObject_GC_Track(made);
+    NC_LOCK(&living_lock);
+    self = living;
+    while (self != NULL && !(self->handle == handle && NC_FOUND(self))) {
+        self = self->next;
+    }
+    NC_LINK(living, made);
+    NC_UNLOCK(&living_lock);
+    if (self != NULL) {
+        Py_DECREF(made);
+        return (PyObject *)self;
+    }
+    return (PyObject *)made;
 }

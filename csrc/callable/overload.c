@@ -25,6 +25,7 @@
 
 #include "call/calls.h"
 #include "overloadcost.h"
+#include "platform/lock.h"
 #include "values/names.h"
 #include "values/pointers.h"
 
@@ -89,7 +90,7 @@ enum {
     CLASS_BYTES = 44,  /* bytes objects, always read-only */
     CLASS_ARRAY = 45,  /* the first class of arrays */
     CLASS_BITS = 6,
-    MOST_ARGUMENTS = 10, /* the arguments that fit in a key, below its highest bit */
+    MOST_ARGUMENTS = 8, /* the arguments that fit in a key, below its highest bit */
 };
 
 /* The element types of arrays; each has a class. */
@@ -109,6 +110,7 @@ static struct {
 } known_types[TYPE_PLACES];
 
 static int numpy_count; /* number of NumPy's scalar types in known_types */
+static NcLock learning; /* guards the writes to both */
 
 static size_t type_place(const PyTypeObject *type)
 {
@@ -133,7 +135,7 @@ static void learn_type(PyObject *value)
                          type == &PyByteArray_Type || strcmp(type->tp_name, "numpy.ndarray") == 0
                      ? CLASS_BUFFER
                      : CLASS_UNKNOWN;
-    if (known_types[place].type != NULL || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    if (known_types[place].type == type || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
         return;
     }
     int is_numpy = class_ == CLASS_UNKNOWN && strncmp(type->tp_name, "numpy.", 6) == 0;
@@ -144,30 +146,35 @@ static void learn_type(PyObject *value)
         PyErr_Clear(); /* out of memory: the type stays unknown for now */
         return;
     }
-    if (is_numpy && letter != '\0' && CLASS_NUMPY + numpy_count < CLASS_BUFFER) {
+    NC_LOCK(&learning);
+    place = type_place(type); /* another thread may have taken the place, or added the type */
+    if (known_types[place].type == type) {
+        class_ = CLASS_UNKNOWN;
+    } else if (is_numpy && letter != '\0' && CLASS_NUMPY + numpy_count < CLASS_BUFFER) {
         class_ = CLASS_NUMPY + numpy_count++;
     }
     if (class_ != CLASS_UNKNOWN) {
         known_types[place].class_ = class_;
         known_types[place].letter = letter;
-        known_types[place].type = type;
+        nc_store_release_ptr(&known_types[place].type, type);
     }
+    NC_UNLOCK(&learning);
 }
 
 /* ---- dispatchers ----------------------------------------------------------------------------- */
 
-enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4 };
+enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4, CHOICE_BITS = 12 };
 
 struct NcDispatcher {
     size_t references; /* held by the callable, and by each call that runs an exporter */
+    PyObject *parts;   /* tuple; the callable keeps all parts that it ever had */
     int takes_arrays;  /* 1 if arrays have classes */
     int export;        /* export flags for arrays; 0 if memory layouts differ */
     int takes_bytes;   /* whether bytes objects have a class */
     unsigned char int_class[2][64]; /* for ints that fit in 64 bits, by sign and bit length */
-    struct {
-        uint64_t key;      /* classes of arguments; 0: an empty place */
-        Py_ssize_t choice; /* position of the part to call */
-    } memo[MEMO_PLACES];
+    uint64_t memo[MEMO_PLACES];     /* atomic: the classes of arguments, then the position of the
+                                       part to call in CHOICE_BITS bits; 0: an empty place */
+    struct NcDispatcher *before;    /* without the GIL: replaced, but a call may still read it */
 };
 
 /* The letter of an argument, or of its target if numbers are passed by reference. */
@@ -253,6 +260,7 @@ static NcDispatcher *dispatcher_new(PyObject *parts)
         return NULL;
     }
     self->references = 1;
+    self->parts = Py_NewRef(parts);
     number_ints(self, parts);
     self->export = common_export(parts);
     self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && self->export != 0;
@@ -261,9 +269,39 @@ static NcDispatcher *dispatcher_new(PyObject *parts)
 
 void nc_dispatcher_release(NcDispatcher *self)
 {
-    if (self != NULL && --self->references == 0) {
+    if (self != NULL && __atomic_sub_fetch(&self->references, 1, __ATOMIC_ACQ_REL) == 0) {
+        nc_dispatcher_release(self->before);
+        Py_DECREF(self->parts);
         PyMem_Free(self);
     }
+}
+
+void nc_dispatcher_forget(NcMore *more)
+{
+    NcDispatcher *old = more->dispatcher;
+    nc_store_release_ptr(&more->dispatcher, NULL);
+#if defined(Py_GIL_DISABLED)
+    if (old != NULL) { /* calls read it without a reference */
+        old->before = more->retired;
+        more->retired = old;
+    }
+#else
+    nc_dispatcher_release(old);
+#endif
+}
+
+/* The dispatcher of a callable whose parts these are; made on first use. NULL with an
+ * exception. */
+static NcDispatcher *dispatcher_for(NcMore *more, PyObject *parts)
+{
+    NcDispatcher *found = (NcDispatcher *)nc_load_acquire_ptr(&more->dispatcher);
+    NcDispatcher *made = found == NULL ? dispatcher_new(parts) : NULL;
+    if (made != NULL && __atomic_compare_exchange_n(&more->dispatcher, &found, made, 0,
+                                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        return made;
+    }
+    nc_dispatcher_release(made);
+    return found != NULL && found->parts == parts ? found : NULL;
 }
 
 /* Bit length, but 1 for 0: every integer type that can hold 1 can hold 0. */
@@ -307,7 +345,7 @@ NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *
     if (PyBytes_CheckExact(value)) {
         return self->takes_bytes ? CLASS_BYTES : CLASS_UNKNOWN;
     }
-    self->references++;
+    (void)__atomic_add_fetch(&self->references, 1, __ATOMIC_RELAXED);
     if (PyObject_GetBuffer(value, &buffer, self->export) < 0) {
         PyErr_Clear();
     } else {
@@ -392,30 +430,28 @@ static int varies(PyObject *parts, char letter)
 
 /* Records the rule's choice if the rule would choose the same part for all values of these classes.
  * For an exact match it would, since the part's types can hold all these values. */
-static void remember(NcCallable *owner, PyObject *parts, PyObject *const *args, Py_ssize_t nargs,
+static void remember(NcCallable *owner, NcDispatcher *self, PyObject *const *args, Py_ssize_t nargs,
                      Py_ssize_t choice, long cost)
 {
-    NcDispatcher *self = owner->more->dispatcher;
     uint64_t key = key_of(owner, self, args, nargs);
-    if (key == 0) {
+    if (key == 0 || choice >= 1 << CHOICE_BITS) {
         return;
     }
     for (Py_ssize_t i = 0; cost != NC_COST_EXACT && i < nargs; i++) {
         if (!PyLong_CheckExact(args[i]) &&
-            varies(parts, known_types[type_place(Py_TYPE(args[i]))].letter)) {
+            varies(self->parts, known_types[type_place(Py_TYPE(args[i]))].letter)) {
             return;
         }
     }
     size_t place = memo_place(key);
     for (size_t probe = 0; probe < MEMO_PROBES; probe++) {
         size_t next = (place + probe) % MEMO_PLACES;
-        if (self->memo[next].key == 0) {
+        if (__atomic_load_n(&self->memo[next], __ATOMIC_RELAXED) == 0) {
             place = next;
             break;
         }
     }
-    self->memo[place].key = key;
-    self->memo[place].choice = choice;
+    __atomic_store_n(&self->memo[place], key << CHOICE_BITS | (uint64_t)choice, __ATOMIC_RELAXED);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -450,11 +486,9 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         /* The rule may have run Python code that added an entry. In that case, do not record the
          * choice. */
         if (self->more->parts == parts) {
-            if (self->more->dispatcher == NULL) {
-                self->more->dispatcher = dispatcher_new(parts);
-            }
-            if (self->more->dispatcher != NULL) {
-                remember(self, parts, args, nargs, choice, cost);
+            NcDispatcher *dispatcher = dispatcher_for(self->more, parts);
+            if (dispatcher != NULL) {
+                remember(self, dispatcher, args, nargs, choice, cost);
             } else {
                 Py_CLEAR(part);
             }
@@ -488,18 +522,20 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
 {
     NcCallable *self = (NcCallable *)(void *)object;
     const NcMore *more = self->more;
-    NcDispatcher *dispatcher = more->dispatcher;
+    NcDispatcher *dispatcher = (NcDispatcher *)nc_load_acquire_ptr(&more->dispatcher);
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (NC_LIKELY(dispatcher != NULL && kwnames == NULL)) {
         uint64_t key = key_of(self, dispatcher, args, nargs);
         size_t place = memo_place(key);
         for (size_t probe = 0; NC_LIKELY(key != 0) && probe < MEMO_PROBES; probe++) {
             size_t next = (place + probe) % MEMO_PLACES;
-            if (NC_LIKELY(dispatcher->memo[next].key == key)) {
+            const uint64_t found = __atomic_load_n(&dispatcher->memo[next], __ATOMIC_RELAXED);
+            if (NC_LIKELY(found >> CHOICE_BITS == key)) {
                 /* The dispatcher was made for these parts: if an exporter had changed them, the
                  * key would be 0. The caller keeps the callable alive, and the callable keeps all
                  * parts that it ever had. */
-                PyObject *part = PyTuple_GET_ITEM(more->parts, dispatcher->memo[next].choice);
+                PyObject *part =
+                    PyTuple_GET_ITEM(dispatcher->parts, found & ((1 << CHOICE_BITS) - 1));
                 return ((NcCallable *)(void *)part)->vectorcall(part, args, (size_t)nargs, NULL);
             }
         }

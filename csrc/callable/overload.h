@@ -2,8 +2,7 @@
  * view.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_OVERLOAD_H
-#define NC_OVERLOAD_H
+#pragma once
 
 #include "layout.h"
 
@@ -11,7 +10,7 @@ PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t
                                    PyObject *kwnames);
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 
-/* Releases a callable's dispatcher. `dispatcher` may be NULL. */
+/* Releases a reference to a dispatcher, which may be NULL. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);
-
-#endif
+/* Removes a callable's dispatcher: its entries or its specialize hook changed. */
+void nc_dispatcher_forget(NcMore *more);

@@ -13,6 +13,7 @@
 #include "callinterface.h"
 #include "construct.h"
 #include "platform/functions.h"
+#include "platform/compat.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -409,14 +410,12 @@ static PyObject *called(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         !PyDict_CheckExact(args[2]) || PyDict_GET_SIZE(args[2]) != 0) {
         Py_RETURN_NONE;
     }
-    PyObject *plan = PyDict_GetItemWithError(PyTuple_GET_ITEM(self, 1), args[0]);
-    if (plan == NULL || !is_plan(plan)) {
-        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    }
-    Py_INCREF(plan); /* audit hooks run arbitrary code */
+    PyObject *plan = nc_dict_get(PyTuple_GET_ITEM(self, 1), args[0]);
     PyTypeObject *type = (PyTypeObject *)(void *)PyTuple_GET_ITEM(self, 0);
-    PyObject *made = make_callback(type, plan, args[0], args[1]);
-    Py_DECREF(plan);
+    PyObject *made = plan != NULL && is_plan(plan) ? make_callback(type, plan, args[0], args[1])
+                     : PyErr_Occurred()            ? NULL
+                                                   : Py_NewRef(Py_None);
+    Py_XDECREF(plan);
     return made;
 }
 

@@ -1,7 +1,6 @@
 /* csrc/platform/compat.h: hides differences between CPython versions that affect only the core. The
  * public detail/compat.h hides the other differences, and states the guarantees of both headers. */
-#ifndef NATIVECALL_GROUND_COMPAT_H
-#define NATIVECALL_GROUND_COMPAT_H
+#pragma once
 
 #include "nativecall/detail/compat.h"
 
@@ -55,6 +54,13 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
 #define NC_ANY_INTERPRETER_SLOT
 #endif
 
+/* A module slot: the module does not need the GIL (PEP 703). */
+#if defined(Py_GIL_DISABLED)
+#define NC_NO_GIL_SLOT {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#else
+#define NC_NO_GIL_SLOT
+#endif
+
 /* ---- objects --------------------------------------------------------------------------------- */
 
 /* Whether Python classes may export buffers by __buffer__ (PEP 688, 3.12). */
@@ -80,6 +86,19 @@ NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
     Py_XINCREF(found);
 #endif
     return found;
+}
+
+/* PyDict_GetItemRef (3.13): returns a new reference, or NULL if the key is missing or, with an
+ * exception, if the look-up fails. */
+NC_STATIC_INLINE PyObject *nc_dict_get(PyObject *dict, PyObject *key)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found;
+    (void)PyDict_GetItemRef(dict, key, &found);
+    return found;
+#else
+    return Py_XNewRef(PyDict_GetItemWithError(dict, key));
+#endif
 }
 
 /* Reads a Python int of at most one digit (30 or 15 bits), the common case, without a call. Returns
@@ -115,6 +134,4 @@ NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)
 #define NC_INT_IS_TAGGED 0
 #define NC_INT_SIZE_OFFSET offsetof(PyVarObject, ob_size)
 #define NC_INT_DIGIT_OFFSET offsetof(PyLongObject, ob_digit)
-#endif
-
 #endif

@@ -3,6 +3,7 @@
 #include "exceptions.h"
 
 #include "gil.h"
+#include "lock.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -16,7 +17,8 @@ Py_ssize_t nc_threads_with_reports;
 
 static void set_reported(const void *address)
 {
-    nc_threads_with_reports += (address != NULL) - (reported != NULL);
+    (void)__atomic_add_fetch(&nc_threads_with_reports, (address != NULL) - (reported != NULL),
+                             __ATOMIC_RELAXED);
     reported = address;
 }
 
@@ -44,17 +46,22 @@ static void report(PyObject *exception, PyObject *object)
 /* ---- stashes --------------------------------------------------------------------------------- */
 
 static unsigned long long stashed; /* number of exceptions so far */
+static NcLock stashing;            /* guards `stashed`, and the stashes that threads fill */
 
 /* Puts an exception into a stash. If the stash is closed or already has an exception, reports the
  * new exception with `object`. Steals the reference to the exception. */
 static void put(NcStash *self, PyObject *exception, PyObject *object)
 {
-    if (self->closed || self->exception != NULL) {
-        report(exception, object);
-    } else {
+    NC_LOCK(&stashing);
+    int is_taken = !self->closed && self->exception == NULL;
+    if (is_taken) {
         self->exception = exception;
         self->order = stashed++;
         (self->first != NULL ? self->first : self)->failed = 1;
+    }
+    NC_UNLOCK(&stashing);
+    if (!is_taken) {
+        report(exception, object);
     }
 }
 
@@ -163,6 +170,7 @@ typedef struct {
 
 enum { MARKS = 256 };
 static Mark marks[MARKS];
+static NcLock marking; /* guards `marks` and the fields below; a mark is changed by its thread */
 
 uintptr_t nc_left_count;
 static void **mirror = (void **)&nc_left_count;
@@ -211,12 +219,22 @@ static int is_alive(const PyThreadState *thread)
     return one != NULL;
 }
 
+/* Without the GIL, another thread's exception cannot be read. */
+static int is_stale(const Mark *mark)
+{
+#if defined(Py_GIL_DISABLED)
+    if (mark->thread != PyThreadState_Get()) {
+        return !is_alive(mark->thread);
+    }
+#endif
+    return !is_alive(mark->thread) || mark->exception != nc_thread_exception(mark->thread);
+}
+
 /* Removes marks whose exceptions are not set any more. */
 static void sweep(void)
 {
     for (Mark *mark = marks; mark < marks + MARKS; mark++) {
-        if (mark->thread != NULL &&
-            (!is_alive(mark->thread) || mark->exception != nc_thread_exception(mark->thread))) {
+        if (mark->thread != NULL && is_stale(mark)) {
             free_mark(mark);
         }
     }
@@ -226,13 +244,14 @@ static void sweep(void)
  * there, it was left in the thread, and no caller has checked for it. */
 static int look_here(void)
 {
+    NC_LOCK(&marking);
     sweep();
     Mark *mark = find_mark(PyThreadState_Get());
-    if (mark == NULL) {
-        return 0;
+    if (mark != NULL) {
+        free_mark(mark);
     }
-    free_mark(mark);
-    return -1;
+    NC_UNLOCK(&marking);
+    return mark != NULL ? -1 : 0;
 }
 
 static int look(void *Py_UNUSED(nothing))
@@ -271,26 +290,32 @@ void nc_exception_leave(PyObject *exception, PyObject *object)
 {
     PyThreadState *thread = PyThreadState_Get();
     nc_exception_put(exception);
+    NC_LOCK(&marking);
     sweep();
     Mark *mark = find_mark(thread);
-    if (mark == NULL) {
-        mark = find_mark(NULL);
-        if (mark == NULL) {
-            PyErr_WriteUnraisable(object);
-            return;
-        }
+    if (mark == NULL && (mark = find_mark(NULL)) != NULL) {
         mark->thread = thread;
         add_left(1);
     }
-    mark->exception = exception;
-    ask();
+    if (mark != NULL) {
+        mark->exception = exception;
+    }
+    NC_UNLOCK(&marking);
+    if (mark != NULL) {
+        ask();
+    } else {
+        PyErr_WriteUnraisable(object);
+    }
 }
 
 int nc_left_here(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
+    NC_LOCK(&marking);
     const Mark *mark = find_mark(thread);
-    if (mark == NULL || mark->exception != nc_thread_exception(thread)) {
+    int is_set = mark != NULL && mark->exception == nc_thread_exception(thread);
+    NC_UNLOCK(&marking);
+    if (!is_set) {
         return 0;
     }
     ask(); /* again, since C code may run much longer */
@@ -300,11 +325,13 @@ int nc_left_here(void)
 int nc_left_raise(void)
 {
     const PyThreadState *thread = PyThreadState_Get();
+    NC_LOCK(&marking);
     Mark *mark = find_mark(thread);
     if (mark != NULL) {
         free_mark(mark);
     }
     sweep();
+    NC_UNLOCK(&marking);
     return nc_thread_has_exception(thread);
 }
 

@@ -77,14 +77,18 @@ static void forget_in_child(void)
     ended = NULL;
 }
 
+static void make_key(void)
+{
+    const int made =
+        pthread_key_create(&key, leave) == 0 && pthread_atfork(NULL, NULL, forget_in_child) == 0;
+    __atomic_store_n(&has_key, made ? 1 : -1, __ATOMIC_RELEASE);
+}
+
 /* Keeps this thread's state, with the GIL held. Returns whether it succeeded. */
 static int keep(PyThreadState *state)
 {
-    if (has_key == 0) {
-        const int made = pthread_key_create(&key, leave) == 0 &&
-                         pthread_atfork(NULL, NULL, forget_in_child) == 0;
-        __atomic_store_n(&has_key, made ? 1 : -1, __ATOMIC_RELEASE);
-    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_key);
     Kept *kept = has_key > 0 ? (Kept *)malloc(sizeof(*kept)) : NULL;
     if (kept == NULL) {
         return 0;

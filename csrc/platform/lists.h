@@ -2,8 +2,7 @@
  * dicts.
  *
  * Threads: everything here needs the GIL. */
-#ifndef NC_LISTS_H
-#define NC_LISTS_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -46,9 +45,9 @@ static inline int nc_dict_put(PyObject **dict, Py_ssize_t most, PyObject *key, P
 {
     if (*dict == NULL) {
         PyObject *made = PyDict_New();
-        if (*dict == NULL) { /* a garbage collection may run code that also calls this */
-            *dict = made;
-        } else {
+        PyObject *none = NULL; /* a garbage collection may run code that also calls this */
+        if (!__atomic_compare_exchange_n(dict, &none, made, 0, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED)) {
             Py_XDECREF(made);
         }
     } else if (PyDict_GET_SIZE(*dict) >= most) {
@@ -56,5 +55,3 @@ static inline int nc_dict_put(PyObject **dict, Py_ssize_t most, PyObject *key, P
     }
     return *dict != NULL ? PyDict_SetItem(*dict, key, value) : -1;
 }
-
-#endif

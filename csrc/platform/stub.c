@@ -9,6 +9,7 @@
 #include "exceptions.h"
 #include "functions.h"
 #include "links.h"
+#include "lock.h"
 #include "pages.h"
 
 #include "nativecall/detail/compat.h"
@@ -47,6 +48,7 @@ typedef struct Region {
 
 static Region compiled_in = {.stubs = nc_stubs};
 static Region *with_room;
+static NcLock lock; /* guards the regions, their queues and names */
 
 /* The distance in bytes from a stub to its slot. */
 static size_t distance(void)
@@ -283,7 +285,9 @@ static void open_granule(Region *region)
 
 void *nc_stub_new(void *code, void *context)
 {
+    NC_LOCK(&lock);
     if (with_room == NULL && make_region() < 0) {
+        NC_UNLOCK(&lock);
         return NULL;
     }
     Region *region = with_room;
@@ -300,6 +304,7 @@ void *nc_stub_new(void *code, void *context)
     if (region->names != NULL) {
         Py_CLEAR(*name_of(region, slot));
     }
+    NC_UNLOCK(&lock);
     return (unsigned char *)slot - distance();
 }
 
@@ -323,12 +328,14 @@ void nc_stub_free(void *stub, PyObject *name)
         return;
     }
     Region *region = region_of(slot_of(stub));
+    NC_LOCK(&lock);
     int was_full = !has_room(region);
     append_free(region, slot_of(stub));
     if (was_full) {
         NC_LINK(with_room, region);
     }
     keep_name(region, slot_of(stub), name);
+    NC_UNLOCK(&lock);
 }
 
 #else

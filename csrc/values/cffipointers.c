@@ -3,13 +3,16 @@
  *
  * Python code checks the first pointer, array or struct of each type. If it accepts all objects of
  * that type, it registers the type in the table below. ctypes classes are registered in the same
- * table. The table is a small cache: if a row is overwritten, Python code checks the type again. */
+ * table. The table is a small cache: if a row is overwritten, Python code checks the type again.
+ * Without the GIL, each thread has a table, so that calls write and read no shared memory. */
 #include "core/cffipointer.h"
 #include "cffitypes.h"
 #include "destructor.h"
 #include "pointers.h"
 #include "structpointer.h"
 #include "text.h"
+#include "platform/compat.h"
+#include "platform/lock.h"
 
 #include <string.h>
 
@@ -25,7 +28,7 @@ typedef struct {
 } Taken;
 
 enum { TAKEN = 128 };
-static Taken taken[TAKEN];
+static NC_PER_THREAD Taken taken[TAKEN];
 
 /* Maps cffi types to (pointer type to convert to, bytes of a character). nc_string_at reads text
  * from objects of these types; see nativecall/_values/text.py. */
@@ -164,13 +167,14 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     PyObject *foreign = nc_ended_by(value) == NULL ? nc_type_of_cffi(value) : NULL;
-    PyObject *row = foreign != NULL ? PyDict_GetItemWithError(texts, foreign) : NULL;
+    PyObject *row = foreign != NULL ? nc_dict_get(texts, foreign) : NULL;
     if (row == NULL) {
         PyErr_Clear(); /* not a cffi object of a type in `texts` */
         return Py_NewRef(Py_NotImplemented);
     }
-    PyObject *pointer = PyTuple_GET_ITEM(row, 0);
+    PyObject *pointer = PyTuple_GET_ITEM(row, 0); /* cffi's types live as long as the process */
     const size_t size = PyLong_AsSize_t(PyTuple_GET_ITEM(row, 1));
+    Py_DECREF(row);
     const void *text = nc_cffi_address(value, pointer);
     if (text == NULL) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);

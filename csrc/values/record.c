@@ -4,6 +4,8 @@
 
 #include "platform/address.h"
 #include "text.h"
+#include "platform/compat.h"
+#include "platform/lock.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -553,11 +555,15 @@ static PyObject *record_put(PyObject *Py_UNUSED(self), PyObject *args)
                           &to, nc_take_address, &from, &size)) {
         return NULL;
     }
-    PyObject *before = Py_XNewRef(PyDict_GetItemWithError(kept, key));
-    int status = PyErr_Occurred() ? -1 : PyDict_SetItem(kept, key, object);
+    PyObject *before;
+    int status;
+    NC_BEGIN_SECTION(kept);
+    before = nc_dict_get(kept, key);
+    status = PyErr_Occurred() ? -1 : PyDict_SetItem(kept, key, object);
     if (status == 0) {
         memcpy(to, from, (size_t)size);
     }
+    NC_END_SECTION();
     Py_XDECREF(before);
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -570,10 +576,13 @@ static PyObject *record_copy_to(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&O!", nc_take_address, &to, &PyDict_Type, &kept)) {
         return NULL;
     }
-    PyObject *values = PyDict_Values(kept);
+    PyObject *values;
+    NC_BEGIN_SECTION(kept);
+    values = PyDict_Values(kept);
     if (values != NULL) {
         memcpy(to, nc_record_memory(object), (size_t)((Record *)(void *)object)->layout->size);
     }
+    NC_END_SECTION();
     return values;
 }
 

@@ -95,7 +95,8 @@ def test_failures_in_full(echo):
             f(value, None)
         assert failure.value.value == value
     f = echo.function("echo_dp", "&d:&d", errors="null")
-    assert f(np.array([4.5]))[0] == 4.5
+    number = np.array([4.5])
+    assert f(number)[0] == 4.5
     assert outcome(f, None) == (nc.NativeFailure, "'echo_dp' failed: it returned NULL")
     f = echo.function("echo_bool", "?:?", errors="nonzero")
     assert f(False) is False

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from support.threads import needs_gil
+
 CODE = """
 #include <pthread.h>
 #include <unistd.h>
@@ -34,6 +36,7 @@ os.waitpid(child, 0)
 """
 
 
+@needs_gil
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="threads of POSIX")
 @pytest.mark.parametrize("more", [0, 4])
 def test_a_function_that_ends_while_a_thread_waits_for_the_gil(builder, python, more):

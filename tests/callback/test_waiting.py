@@ -11,8 +11,10 @@ from functools import partial
 import pytest
 
 import nativecall as nc
+from support.threads import needs_gil
 
 pytestmark = [
+    needs_gil,
     pytest.mark.skipif(os.name != "posix", reason="the C code uses pthreads"),
 ]
 

@@ -14,6 +14,7 @@ import pytest
 import nativecall as nc
 from nativecall import _lib
 from nativecall.conformance import _abi
+from support.threads import needs_gil
 
 Slot = nc.Slot
 ID = 0x05000003
@@ -285,6 +286,7 @@ def test_classes_go_away():
     assert [one() for one in references] == [None, None]
 
 
+@needs_gil  # otherwise classes have deferred reference counts
 def test_objects_hold_their_class_once(cos, provider):
     """One reference too few would free a class while its own tuples still name it."""
 

@@ -14,9 +14,14 @@ import pytest
 
 import nativecall as nc
 from support import build, compilecache
+from support.threads import HAS_GIL
+
+pytestmark = pytest.mark.skipif(
+    not HAS_GIL and sys.version_info < (3, 15), reason="abi3t is new in Python 3.15"
+)
 
 FLAG = "Py_LIMITED_API=0x030B0000"
-if sysconfig.get_config_var("Py_GIL_DISABLED"):
+if not HAS_GIL:
     FLAG = "Py_TARGET_ABI3T=0x030F0000"
 
 

@@ -291,13 +291,13 @@ def test_inspect_says_why_a_mutable_heap_type_is_not_read(c, capsys, monkeypatch
         return capsys.readouterr().out
 
     mutable, *others = made(Meta, 0), made(Meta, IMMUTABLE), made(nc.extensibletype, 0)
-    passed = "passes over its call tables: Heap is mutable and of the metaclass Meta"
+    passed = "ignores its call tables: Heap is mutable and its metaclass is Meta"
     for given in (mutable, type(mutable)):
         shown = " ".join(inspected(given).split())
         assert passed in shown
-        assert "what is made with Py_TPFLAGS_IMMUTABLETYPE, or of the" in shown
+        assert "make it with Py_TPFLAGS_IMMUTABLETYPE, or with the" in shown
     for other in others:
-        assert "passes over" not in inspected(other)
+        assert "ignores" not in inspected(other)
 
 
 @from_metaclass

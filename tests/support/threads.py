@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import pytest
+
+HAS_GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
+#: Options of a Python that loads modules which do not say that they need no GIL.
+WITHOUT_GIL = [] if HAS_GIL else ["-X", "gil=0"]
+needs_gil = pytest.mark.skipif(not HAS_GIL, reason="about the GIL, which this build lacks")
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import pytest
 
 from support import build
 from support.headers import compiler
+from support.threads import WITHOUT_GIL
 
 HEADERS = [
     *("callback.h", "detail/prototype.h", "detail/values.h", "nativeapi.h", "dispatch.h"),
@@ -93,7 +94,7 @@ print("alone")
 @pytest.mark.parametrize("order", ["bundled_c bundled_cpp", "bundled_cpp bundled_c"])
 def test_with_the_package_absent(bundles, tmp_path, order):
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-W", "error", "-c", ALONE, str(bundles), order],
+        [sys.executable, *WITHOUT_GIL, "-I", "-S", "-W", "error", "-c", ALONE, str(bundles), order],
         capture_output=True,
         text=True,
         cwd=tmp_path,
