@@ -328,6 +328,19 @@ def debug(session: nox.Session) -> None:
     )
 
 
+@nox.session(venv_backend="none")
+def free_threaded(session: nox.Session) -> None:
+    """The default level without the GIL, with the Python that NATIVECALL_FREE_THREADED names."""
+    python = os.environ.get("NATIVECALL_FREE_THREADED")
+    if not python:
+        session.skip("set NATIVECALL_FREE_THREADED to a Python that was built without the GIL")
+    folder = Path(session.create_tmp()) / "venv"
+    session.run(python, "-m", "venv", str(folder), external=True)
+    own = str(folder / "bin" / "python")
+    session.run(own, "-m", "pip", "install", ".[test]", external=True)
+    session.run(own, "-m", "pytest", *session.posargs, env={"PYTHON_GIL": "0"}, external=True)
+
+
 @nox.session(python=PYTHONS[0])
 def threads(session: nox.Session) -> None:
     """Run races in Python and in native threads, with package and test modules under TSan."""
