@@ -1,5 +1,5 @@
-/* nativecall/nativecall_abi.h: finds C functions in Python callables (docs/abi/find.md). One file
- * to copy (C99 or C++11). Without a runtime, lookups find nothing. Hold a reference to obj.
+/* nativecall/nativecall_abi.h: ABI version 1, revision 1. SPDX-License-Identifier: BSD-3-Clause
+ * Finds C functions in Python callables (docs/abi/find.md). Copy it. C99, C++11. Keep obj alive.
  *     if (!nc_abi_offers(obj)) ...                                     common case: call Python
  *     static const char *d_d; if (!d_d) d_d = nc_abi_intern("d:d");    retry until it succeeds
  *     entry = nc_abi_find(obj, d_d, NC_FLAG_NEEDS_GIL | NC_ERRORS_MASK);
