@@ -5,8 +5,8 @@
     python -m nativecall.conformance --runtime MODULE
 
 The kit reports for every rule whether the module conforms. If a rule is violated, it prints the
-finding and the section of the specification. docs/conformance.md describes the kit and the protocol
-of FUNCTION.
+finding and the numbers of the requirements in docs/abi. docs/conformance.md describes the kit and
+the protocol of FUNCTION.
 
 `_provider`, `_consumer` and `_runtime` contain the rules of each role. `_rules` registers and runs
 rules, and `_abi` reads the structs of the specification. The rules run in a separate process

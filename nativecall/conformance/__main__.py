@@ -137,8 +137,8 @@ def _checked(argv: Sequence[str] | None) -> int:
     width = max([len(one.name) for one in rules])
     for one in rules:
         status, found = verdicts[one.name]
-        where = f"({one.document}, {one.heading!r})"
-        output.text(f"{_SIGNS[status]} {one.name:{width}}  {one.says} {where}", _STYLES[status])
+        numbers = f"({', '.join(one.requirements)})"
+        output.text(f"{_SIGNS[status]} {one.name:{width}}  {one.says} {numbers}", _STYLES[status])
         if found:
             output.text(f"  {'':{width}}  {found}", _STYLES[status])
     output.space()

@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import json
 import sys
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
 from types import SimpleNamespace
 
@@ -103,9 +103,7 @@ def _plain(it: Consumer, what: str, kind: type) -> None:
         it.finds_nothing(what, obj, text)
 
 
-@rules_of("consumer")(
-    "conformance.md, Consumers", "the function takes three arguments, and gives an address"
-)
+@rules_of("consumer")("C1", "the function takes three arguments, and gives an address")
 def answers(it: Consumer) -> None:
     wrong: set[str] = set()
     makes = (lambda: provider(it.types.both, PLAIN), lambda: tier2_object(it), lambda: None)
@@ -131,7 +129,7 @@ def tier2_object(it: Consumer) -> Foreign:
 # -- call tables ---------------------------------------------------------------------------------
 
 
-@table_rule("abi/find.md, Step 4: the entry", "each entry, and nothing for other signatures")
+@table_rule("F15 F17", "each entry, and nothing for other signatures")
 def finds(it: Consumer) -> None:
     _plain(it, "a table of three entries", it.types.both)
     _plain(it, "an object without a packed table", it.types.unpacked)
@@ -146,19 +144,19 @@ def finds(it: Consumer) -> None:
     it.finds_nothing("one of shorter signatures", obj, "d:ddd")
 
 
-@table_rule("abi/find.md, Step 3: the call table", "types that have the slot without an offset")
+@table_rule("F12", "types that have the slot without an offset")
 def slot_only(it: Consumer) -> None:
     _plain(it, "an object of a type with the slot alone", it.types.slot)
 
 
-@table_rule("abi/find.md, Step 3: the call table", "the slot is found at any position")
+@table_rule("F13", "the slot is found at any position")
 def slot_elsewhere(it: Consumer) -> None:
     _plain(it, "a type with the slot in row 20 of 42", it.types.elsewhere)
     padded = make_type("Padded", [(1, 0, 0), (1, 0, 0), call_row()])
     _plain(it, "a type with two rows of padding before the slot", padded)
 
 
-@table_rule("abi/find.md, Step 3: the call table", "each type has its own offset")
+@table_rule("F12", "each type has its own offset")
 def offsets(it: Consumer) -> None:
     near = provider(it.types.unpacked, PLAIN)
     far = provider(it.types.far, [])
@@ -168,7 +166,7 @@ def offsets(it: Consumer) -> None:
         it.finds("an object with its call table in its second word", far, "d:d", F[4])
 
 
-@rule("abi/find.md, Step 3: the call table", "no call table, and an empty one")
+@rule("F12", "no call table, and an empty one")
 def no_slots(it: Consumer) -> None:
     it.finds_nothing("an object whose type has other slots", it.types.no_table())
     bare = _abi.metatype()("Bare", (), {})
@@ -178,7 +176,7 @@ def no_slots(it: Consumer) -> None:
     it.finds_nothing("an empty table", empty, "Zg:ZgZgZgZg")  # never interned
 
 
-@table_rule("abi/find.md, Step 4: the entry", "entries with a refused flag are passed over")
+@table_rule("F16 F18", "entries with a refused flag are passed over")
 def refuse(it: Consumer) -> None:
     obj = provider(it.types.both, [("d:d", _abi.NEEDS_GIL, F[0]), ("i:i", 0x20, F[1])])
     what = "an entry that needs the GIL"
@@ -193,7 +191,7 @@ def refuse(it: Consumer) -> None:
         it.finds(what, obj, "i:i", None, _abi.ERRORS)
 
 
-@table_rule("abi/find.md, Step 4: the entry", "of equal signatures the first that suits counts")
+@table_rule("F17", "of equal signatures the first that suits counts")
 def duplicates(it: Consumer) -> None:
     same = [("d:d", _abi.NEEDS_GIL, F[0]), ("d:d", 0, F[1]), ("d:d", 0, F[2])]
     obj = provider(it.types.both, same)
@@ -203,7 +201,7 @@ def duplicates(it: Consumer) -> None:
     it.finds(what, provider(it.types.unpacked, same), "d:d", F[1], _abi.NEEDS_GIL)
 
 
-@table_rule("abi/find.md, Step 4: the entry", "flags of a later ABI: from 8 to 23 ignored")
+@table_rule("F19 F20", "flags of a later ABI: from 8 to 23 ignored")
 def later_abi(it: Consumer) -> None:
     for bit in (7, 24, 31, 8 * _abi.WORD - 1):
         known = ("d:d", 0, F[1])
@@ -215,7 +213,7 @@ def later_abi(it: Consumer) -> None:
     it.finds("an entry with the flags 0xFFFF00", obj, "d:d", F[0])
 
 
-@table_rule("abi/find.md, Step 4: the entry", "unknown error conventions are not trusted")
+@table_rule("F21", "unknown error conventions are not trusted")
 def unknown_convention(it: Consumer) -> None:
     for flags in range(0, _abi.ERRORS + 1, 0x10):
         if _abi.fits("i:&i", flags) or _abi.fits("P:", flags):
@@ -230,7 +228,7 @@ def unknown_convention(it: Consumer) -> None:
 
 
 @table_rule(
-    "abi/find.md, Step 1: the runtime",
+    "F4 F8",
     "the runtime is looked up, never imported, and again until there is one",
 )
 def late_runtime(it: Consumer) -> None:
@@ -270,7 +268,7 @@ def main(place: str) -> None:
 # -- tables that change --------------------------------------------------------------------------
 
 
-@table_rule("abi/find.md, What stays valid", "a table, an entry and a function that are new")
+@table_rule("F12 F15", "a table, an entry and a function that are new")
 def changed(it: Consumer) -> None:
     obj = provider(it.types.unpacked, [])
     it.finds_nothing("an empty table", obj)
@@ -284,7 +282,7 @@ def changed(it: Consumer) -> None:
 # -- views and methods ---------------------------------------------------------------------------
 
 
-@table_rule("abi/find.md, Step 6: built-in views", "a built-in view counts as its callable")
+@table_rule("F28", "a built-in view counts as its callable")
 def view(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot, it.types.unpacked):
         obj = _providers.view(provider(kind, PLAIN))
@@ -293,7 +291,7 @@ def view(it: Consumer) -> None:
         it.finds_nothing(f"a view of a {kind.__name__}", obj, "f:f")
 
 
-@rule("abi/find.md, Step 6: built-in views", "other built-in functions are no views")
+@rule("F28", "other built-in functions are no views")
 def method(it: Consumer) -> None:
     it.finds_nothing("a method of a callable", provider(it.types.both, PLAIN).method)
     it.finds_nothing("a view of what has no slots", _providers.view(it.types.plain()))
@@ -305,7 +303,7 @@ def method(it: Consumer) -> None:
 # -- types ---------------------------------------------------------------------------------------
 
 
-@table_rule("abi/find.md, Step 2: extensible types", "metaclasses that derive from it count")
+@table_rule("F10", "metaclasses that derive from it count")
 def derived_metaclass(it: Consumer) -> None:
     meta = type("Meta", (type("Meta", (_abi.metatype(),), {}),), {})
     made = meta("Derived", (it.types.both,), {"__slots__": ()})
@@ -313,14 +311,14 @@ def derived_metaclass(it: Consumer) -> None:
     it.finds_nothing("an object whose metatype derives", provider(made, PLAIN), "f:f")
 
 
-@table_rule("abi/find.md, Step 3: the call table", "objects of Python subclasses have the entries")
+@table_rule("F12", "objects of Python subclasses have the entries")
 def subclass(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot, it.types.elsewhere):
         made = type(kind)("Sub", (kind,), {"x": 1})
         _plain(it, f"an object of a Python subclass of {kind.__name__}", made)
 
 
-@table_rule("abi/find.md, Step 3: the call table", "a subclass with a __call__ offers nothing")
+@table_rule("F10 F12", "a subclass with a __call__ offers nothing")
 def override(it: Consumer) -> None:
     for kind in (it.types.both, it.types.slot):
         made = type(kind)("Sub", (kind,), {"__call__": lambda self, *args: -2.0})
@@ -334,7 +332,7 @@ def override(it: Consumer) -> None:
         it.finds("an object whose class has lost its __call__", obj, "d:d", F[0])
 
 
-@rule("abi/find.md, Step 2: extensible types", "nothing, and no exception, in other objects")
+@rule("F7 F10", "nothing, and no exception, in other objects")
 def plain_objects(it: Consumer) -> None:
     class Python:
         def __call__(self) -> None: ...
@@ -348,7 +346,7 @@ def plain_objects(it: Consumer) -> None:
         it.finds_nothing(f"{obj!r:.60}", obj)
 
 
-@rule("abi/find.md, What stays valid", "the object's references are as before")
+@rule("F2", "the object's references are as before")
 def references(it: Consumer) -> None:
     made = provider(it.types.both, PLAIN)
     objects = [made, object(), _providers.view(made)]
@@ -371,9 +369,7 @@ def _looking(it: Consumer) -> Consumer:
     return it
 
 
-tier2_rule = partial(
-    rules_of("consumer", _looking), 'abi/find.md, Step 7: types without the metaclass ("tier 2")'
-)
+tier2_rule = rules_of("consumer", _looking)
 
 
 def _refuses(it: Consumer, what: str, obj: object) -> None:
@@ -382,7 +378,7 @@ def _refuses(it: Consumer, what: str, obj: object) -> None:
         it.finds_nothing(what, obj)
 
 
-@tier2_rule("entries of __nativecall_api__")
+@tier2_rule("F32", "entries of __nativecall_api__")
 def api(it: Consumer) -> None:
     obj = tier2(it.types.plain, _hostile.api_capsule(), PLAIN)
     for text, _, function in PLAIN:
@@ -402,7 +398,7 @@ def api(it: Consumer) -> None:
     it.finds("one with two entries of one signature", same, "d:d", F[1], _abi.NEEDS_GIL)
 
 
-@tier2_rule("extensible types may have it behind their call table")
+@tier2_rule("F1", "extensible types may have it behind their call table")
 def api_behind(it: Consumer) -> None:
     _reading(it)
     namespace = {"__slots__": (), _abi.API_ATTRIBUTE: _hostile.api_capsule()}
@@ -414,7 +410,7 @@ def api_behind(it: Consumer) -> None:
     it.finds(what, both, "d:dd", F[6], _abi.NEEDS_GIL)
 
 
-@tier2_rule("a built-in view counts as the object that has it")
+@tier2_rule("F28 F32", "a built-in view counts as the object that has it")
 def api_view(it: Consumer) -> None:
     # A consumer that reads only tier 2 need not know views.
     _reading(it)
@@ -425,7 +421,7 @@ def api_view(it: Consumer) -> None:
     it.finds_nothing(what, view, "f:f")
 
 
-@tier2_rule("an exception of 'find' is passed on or cleared")
+@tier2_rule("F33", "an exception of 'find' is passed on or cleared")
 def api_raises(it: Consumer) -> None:
     obj = tier2(it.types.plain, _hostile.api_capsule(find="find_and_raise"), PLAIN)
     for text, right in (("d:d", (0, F[0])), ("f:f", (0,))):
@@ -434,7 +430,7 @@ def api_raises(it: Consumer) -> None:
             check(found in right, f"where 'find' raises, {text!r} is {_function(found)}")
 
 
-@tier2_rule("a subclass inherits it, without a __call__")
+@tier2_rule("F30", "a subclass inherits it, without a __call__")
 def api_inherited(it: Consumer) -> None:
     base = type(tier2(it.types.plain, _hostile.api_capsule(), PLAIN))
     inherits = _hostile.offer(type("Sub", (base,), {})(), PLAIN)
@@ -445,7 +441,7 @@ def api_inherited(it: Consumer) -> None:
     it.finds_nothing("a subclass that has None there", _hostile.offer(without(), PLAIN))
 
 
-@tier2_rule("wrong interfaces are not used")
+@tier2_rule("F31", "wrong interfaces are not used")
 def api_wrong(it: Consumer) -> None:
     wrong = {
         "an interface of 8 bytes": _hostile.api_capsule(size=8),

@@ -123,7 +123,7 @@ def _api_capsule(kind: type) -> object:
 # -- the slot table ------------------------------------------------------------------------------
 
 
-@rule("abi/README.md, Words", "the object has slots, entries or an interface")
+@rule("P1", "the object has slots, entries or an interface")
 def offers(it: Provider) -> None:
     if isinstance(it.object, type) and _api_capsule(it.object) is not None:
         check(_abi.is_extensible(it.object), _BY_AN_OBJECT)
@@ -136,7 +136,7 @@ def offers(it: Provider) -> None:
 
 
 @rules_of("provider", Provider.slot_table)(
-    "abi/runtime.md, Building a slot table", "header, rows, and what leads to them"
+    "R14 R15 R16 R17 R18", "header, rows, and what leads to them"
 )
 def slot_table(table: Foreign) -> None:
     same(int(table.abi_version), _abi.ABI_VERSION, "'abi_version'")
@@ -159,7 +159,7 @@ def slot_table(table: Foreign) -> None:
         check(row <= count, f"'expected[{place}]' is row {row} of {count}")
 
 
-@rule("abi/runtime.md, Types", "direct offset, shift and slot say the same")
+@rule("P24 P25 R22", "direct offset, shift and slot say the same")
 def offset(it: Provider) -> None:
     extension = it.extension()
     direct, shift = int(extension.etp_obj_custom_slots_offset), int(extension.etp_table_shift)
@@ -179,7 +179,7 @@ def offset(it: Provider) -> None:
 # -- entries -------------------------------------------------------------------------------------
 
 
-@rule("abi/provide.md, Call tables", "count, functions, and the zero entry behind the last")
+@rule("P36", "count, functions, and the zero entry behind the last")
 def call_table(it: Provider) -> None:
     table = it.call_table()
     found = _abi.entries(table)
@@ -192,13 +192,13 @@ def call_table(it: Provider) -> None:
     same(_abi.number(last.funcptr), 0, "'funcptr' of the entry behind the last")
 
 
-@rule("abi/signatures.md, Canonical form", "signatures are in canonical form")
+@rule("P37", "signatures are in canonical form")
 def canonical(it: Provider) -> None:
     for text, _, _, _ in it.entries():
         same(text, _abi.canonical(text), "a signature")
 
 
-@rule("abi/provide.md, Call tables", "signatures are interned in the registry")
+@rule("P37", "signatures are interned in the registry")
 def interned(it: Provider) -> None:
     it.call_table()
     for text, _, _, address in it.entries():
@@ -209,13 +209,13 @@ def interned(it: Provider) -> None:
         )
 
 
-@rule("abi/provide.md, Flags", "no bit of a flag is set that version 1 does not have")
+@rule("P38", "no bit of a flag is set that version 1 does not have")
 def flags(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         check(not found & ~0x7F, f"{text!r} has the flags {found:#x}: bits from 7 on")
 
 
-@rule("abi/provide.md, Flags", "what handles objects or sets exceptions needs the GIL")
+@rule("P39 P40", "what handles objects or sets exceptions needs the GIL")
 def needs_gil(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         if "O" in text:
@@ -228,7 +228,7 @@ def needs_gil(it: Provider) -> None:
             )
 
 
-@rule("abi/provide.md, Flags", "the error convention fits the signature")
+@rule("P38 P41 P42", "the error convention fits the signature")
 def convention(it: Provider) -> None:
     for text, found, _, _ in it.entries():
         kind = found & _abi.ERRORS
@@ -240,7 +240,7 @@ def convention(it: Provider) -> None:
 # -- the packed table ----------------------------------------------------------------------------
 
 
-@rule("abi/provide.md, Packed tables", "the same entries in the same order")
+@rule("P47 P48 P49", "the same entries in the same order")
 def packed(it: Provider) -> None:
     it.call_table()
     row = _abi.find_slot(it.kind, PACKEDCALLABLE)
@@ -265,7 +265,7 @@ def packed(it: Provider) -> None:
 # -- tier 2 --------------------------------------------------------------------------------------
 
 
-@rule("abi/provide.md, Tier 2", "capsule, size, name and functions of the interface")
+@rule("P3 P5", "capsule, size, name and functions of the interface")
 def api_struct(it: Provider) -> None:
     it.interface()
 
@@ -276,7 +276,7 @@ _RARE = {"v:bBhHiI", "Zg:Zg", "d:&&&&d"}
 _LIMIT = 10
 
 
-@rule("abi/provide.md, Tier 2", "'find' needs no GIL and never takes it")
+@rule("P7", "'find' needs no GIL and never takes it")
 def api_without_gil(it: Provider) -> None:
     find = _abi.number(it.api().find)
     short = {entry[0] for entry in it.entries()[:8] if len(entry[0]) < 64}
@@ -288,7 +288,7 @@ def api_without_gil(it: Provider) -> None:
         )
 
 
-@rule("abi/provide.md, Tier 2", "'find' gives what is asked for, by its characters, or NULL")
+@rule("P6 P8", "'find' gives what is asked for, by its characters, or NULL")
 def api_find(it: Provider) -> None:
     api, there = it.api(), at("PyObject", id(it.object))
     for text, flags in {entry[0]: entry[1] for entry in reversed(it.entries())}.items():
@@ -313,7 +313,7 @@ def api_find(it: Provider) -> None:
 # -- inheritance ---------------------------------------------------------------------------------
 
 
-@rule("abi/runtime.md, Inheritance", "objects of a Python subclass come and go")
+@rule("P31", "objects of a Python subclass come and go")
 def subclass_objects(it: Provider) -> None:
     it.extension()
     try:

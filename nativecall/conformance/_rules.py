@@ -34,15 +34,14 @@ class Rule:
 
     role: str  # "provider", "consumer" or "runtime"
     name: str
-    document: str  # where it is specified
-    heading: str  # of the section
+    requirements: list[str]  # the numbers of what it checks: "F17" in docs/abi/find.md
     says: str  # summary
     check: Callable[[Foreign], object]
 
-    def told(self, status: str, found: str) -> dict[str, str]:
+    def told(self, status: str, found: str) -> dict[str, object]:
         """Return the verdict as plain data, for JSON."""
         told = {"rule": self.name, "says": self.says, "status": status, "found": found}
-        return {**told, "document": self.document, "heading": self.heading}
+        return {**told, "requirements": self.requirements}
 
 
 #: All rules, in the order of checking.
@@ -52,18 +51,17 @@ RULES: list[Rule] = []
 def rules_of(
     role: str, part: Callable[[Foreign], Foreign] | None = None
 ) -> Callable[..., Callable[[Check], Check]]:
-    """Return the decorator for the rules of a role: `@rule("document, heading", says)`.
+    """Return the decorator for the rules of a role: `@rule("F15 F17", says)`.
 
     A rule is named after its function. The function takes the thing under test or, with `part`, the
     result of `part(thing)`.
     """
 
-    def rule(where: str, says: str) -> Callable[[Check], Check]:
+    def rule(requirements: str, says: str) -> Callable[[Check], Check]:
         def make(check: Check) -> Check:
             whole = check if part is None else lambda it: check(part(it))
             name = check.__name__.replace("_", "-")
-            document, _, heading = where.partition(", ")
-            RULES.append(Rule(role, name, f"docs/{document}", heading, says, whole))
+            RULES.append(Rule(role, name, requirements.split(), says, whole))
             return check
 
         return make

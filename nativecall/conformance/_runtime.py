@@ -59,7 +59,7 @@ fit_rule = rules_of("runtime", Runtime.fit)
 # -- the handshake -------------------------------------------------------------------------------
 
 
-@rule("abi/runtime.md, The handshake", "module, attributes and capsule")
+@rule("R1", "module, attributes and capsule")
 def names(it: Runtime) -> None:
     module = it.module
     check(module is not None, f"importing {it.name!r} puts nothing at {_abi.MODULE!r}")
@@ -79,7 +79,7 @@ def _there(it: Runtime) -> None:
         raise Absent("the module brings no runtime: see the rule 'names'")
 
 
-@rule("abi/runtime.md, The handshake", "the fields of NcRuntime")
+@rule("R1", "the fields of NcRuntime")
 def fields(it: Runtime) -> None:
     _there(it)
     found = _abi.runtime()
@@ -95,7 +95,7 @@ def fields(it: Runtime) -> None:
     check(issubclass(_abi.metatype(), type), "the metaclass does not derive from type")
 
 
-@rule("abi/runtime.md, The handshake", "nativecall joins the runtime")
+@rule("R2", "nativecall joins the runtime")
 def joined(it: Runtime) -> None:
     _there(it)
     check(not it.refusal, f"nativecall refuses it: {it.refusal}")
@@ -112,7 +112,7 @@ _TEXTS = [b"", b"\0", b"d", b"d:d", b"d:d\0", b"\0d:d", b"i:d&f", b"01234567", b
 _TEXTS += [b"double (double)", bytes(range(256)), b"x" * 65535, "é".encode()]
 
 
-@fit_rule("abi/signatures.md, Interned strings", "equal strings have one address, others another")
+@fit_rule("S19 S20", "equal strings have one address, others another")
 def interns(it: Runtime) -> None:
     seen: dict[int, bytes] = {}
     for text in _TEXTS:
@@ -126,7 +126,7 @@ def interns(it: Runtime) -> None:
         check(found == text + b"\0", f"at {address:#x} lies {found[:20]!r}, not {text[:20]!r}")
 
 
-@fit_rule("abi/signatures.md, The hash", "length and pre-hash stand before the string")
+@fit_rule("S18 S20", "length and pre-hash stand before the string")
 def intern_header(it: Runtime) -> None:
     for text in _TEXTS:
         there = ffi.cast("char *", _abi.intern(text))
@@ -135,7 +135,7 @@ def intern_header(it: Runtime) -> None:
         same(lib.nc_interned_hash(there), wanted, f"the pre-hash before {text[:20]!r}")
 
 
-@fit_rule("abi/runtime.md, The registry", "the registry can be searched by readers")
+@fit_rule("R12 R13", "the registry can be searched by readers")
 def registry(it: Runtime) -> None:
     texts = [*_TEXTS, *[f"registry {n}".encode() for n in range(500)]]
     addresses = [_abi.intern(text) for text in texts]
@@ -158,7 +158,7 @@ def _sound(kind: type) -> None:
         _provider.slot_table(found)
 
 
-@fit_rule("abi/runtime.md, Building a slot table", "tables of 1 to 300 rows")
+@fit_rule("R14 R15 R16 R17 R18", "tables of 1 to 300 rows")
 def slot_tables(it: Runtime) -> None:
     for size in (1, 2, 3, 8, 64, 300):
         ids = [(0x05000001 + 2 * n, n, -n) for n in range(size)]
@@ -170,7 +170,7 @@ def slot_tables(it: Runtime) -> None:
     check(not _abi.extension(make_type("None")).etp_custom_slots, "no rows, and yet a table")
 
 
-@fit_rule("abi/provide.md, Static types", "own rows, direct offset and shift of static types")
+@fit_rule("P27", "own rows, direct offset and shift of static types")
 def ready(it: Runtime) -> None:
     rows = [call_row(), call_row(PACKEDCALLABLE, 1), (0x05000001, 7, -1)]
     made = make_type("Ready", rows, room=5, offset=WORDS[0])
@@ -189,7 +189,7 @@ def make_class(name: str, bases: tuple[type, ...] = (), **namespace: Foreign) ->
     return made
 
 
-@fit_rule("abi/provide.md, Python classes", "keys and data of __customslots__")
+@fit_rule("P32", "keys and data of __customslots__")
 def customslots(it: Runtime) -> None:
     given = {"a key": 5, b"bytes\0": (3, 6), 0x05000001: -1, id(it): 2**64 - 1, "é": 0}
     texts = [_abi.intern(text) for text in (b"a key", b"bytes\0", "é".encode())]
@@ -218,7 +218,7 @@ def table(kind: type) -> tuple[list[tuple[int, int, int]], int]:
     return _abi.rows(kind), offset
 
 
-@fit_rule("abi/runtime.md, Inheritance", "the classes of inheritance.json")
+@fit_rule("R24 R25 R26 R27", "the classes of inheritance.json")
 def inheritance(it: Runtime) -> None:
     file = Path(__file__).parent.parent / "abi" / "inheritance.json"
     for number, vector in enumerate(json.loads(file.read_text(encoding="utf-8"))["vectors"]):
@@ -253,7 +253,7 @@ def _described(one: dict[str, Foreign], bases: list[type]) -> type:
 # -- changes -------------------------------------------------------------------------------------
 
 
-@fit_rule("abi/runtime.md, Changes of classes", "assignments to __call__")
+@fit_rule("R28", "assignments to __call__")
 def call_assigned(it: Runtime) -> None:
     base = make_type("Base", [*_CALLS, (0x05000001, 0, 5)], offset=WORDS[0])
     parent = make_class("Parent", (base,))
@@ -268,7 +268,7 @@ def call_assigned(it: Runtime) -> None:
         same((table(parent), table(child)), before, what.format("has lost its __call__"))
 
 
-@fit_rule("abi/runtime.md, Threads and memory", "superseded tables stay, and serve again")
+@fit_rule("R34", "superseded tables stay, and serve again")
 def old_tables(it: Runtime) -> None:
     kind = make_class("C", (make_type("Base", _CALLS, offset=WORDS[0]),), __customslots__={"a": 1})
     first = _abi.extension(kind).etp_custom_slots
@@ -289,7 +289,7 @@ def old_tables(it: Runtime) -> None:
 _OF_NATIVECALL = ("slot-table", "offset", "call-table", "interned", "packed")
 
 
-@fit_rule("abi/README.md, Words", "nativecall works on the runtime")
+@fit_rule("R2", "nativecall works on the runtime")
 def nativecall_works(it: Runtime) -> None:
     import nativecall as nc
 
@@ -305,7 +305,7 @@ def nativecall_works(it: Runtime) -> None:
     same(nc.wrap(_providers.view(obj))(1.0), 3.0, "the same of its view")
 
 
-@rule("abi/runtime.md, The handshake", "the module joins nativecall's runtime")
+@rule("R4", "the module joins nativecall's runtime")
 def newcomer(it: Runtime) -> None:
     _there(it)
     ended, same_module = _apart.run("_runtime", it.name)

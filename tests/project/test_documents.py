@@ -33,8 +33,29 @@ def test_files_and_folders_that_a_document_names_exist(document: str) -> None:
     assert not missing
 
 
-def test_sections_that_the_conformance_kit_names_exist() -> None:
+#: The pages with numbered requirements, by the letter of their numbers.
+NUMBERED = {
+    "A": "abi/README",
+    "C": "conformance",
+    "F": "abi/find",
+    "P": "abi/provide",
+    "R": "abi/runtime",
+    "S": "abi/signatures",
+}
+
+
+def numbers_of(letter: str) -> list[int]:
+    """The numbers that a page gives, in its order: in bold or in pseudocode."""
+    text = (ROOT / "docs" / f"{NUMBERED[letter]}.md").read_text(encoding="utf-8")
+    told = rf"\*\*{letter}(\d+)\*\*|^    \w+\([\w, ]*\): +{letter}(\d+)\b|\b{letter}(\d+): "
+    return [int("".join(found)) for found in re.findall(told, text, re.MULTILINE)]
+
+
+def test_requirements_are_numbered_and_those_of_the_conformance_kit_exist() -> None:
+    numbers = {letter: numbers_of(letter) for letter in NUMBERED}
+    for letter, found in numbers.items():
+        assert len(set(found)) == len(found) > 0, letter
     assert len({(rule.role, rule.name) for rule in RULES}) == len(RULES)
     for rule in RULES:
-        lines = (ROOT / rule.document).read_text(encoding="utf-8").splitlines()
-        assert rule.heading in [line.lstrip("# ") for line in lines if line.startswith("#")]
+        assert rule.requirements
+        assert all(int(one[1:]) in numbers[one[0]] for one in rule.requirements), rule.name
