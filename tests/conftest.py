@@ -116,11 +116,11 @@ def _is_named(item: pytest.Item, path: Path, test: str) -> bool:
     return item.path == path and (name == test or name.startswith((f"{test}[", f"{test}::")))
 
 
+#: Native objects need the GIL.
+collect_ignore_glob = [] if HAS_GIL else ["native_objects/*"]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not HAS_GIL:
-        for item in items:
-            if item.path.parent.name == "native_objects":
-                item.add_marker(pytest.mark.skip(reason="native objects need the GIL"))
     named = [_named(config, argument) for argument in config.args if "::" in argument]
     left_out = (
         []

@@ -296,6 +296,7 @@ static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
 }
 
 NC_CRITICAL(callable_describe, PyObject)
+NC_CRITICAL(callable_entry, PyObject)
 NC_CRITICAL(callable_set_entry, PyObject)
 NC_CRITICAL(callable_set_overloads, PyObject)
 NC_CRITICAL(callable_replace, PyObject)
@@ -309,7 +310,7 @@ static PyMethodDef callable_methods[] = {
     {"_set_overloads", NC_WITH_LOCK(callable_set_overloads), METH_O, NULL},
     {"_replace", NC_WITH_LOCK(callable_replace), METH_VARARGS, NULL},
     {"_entries", nc_entries_rows, METH_NOARGS, NULL},
-    {"_entry", callable_entry, METH_NOARGS, NULL},
+    {"_entry", NC_WITH_LOCK(callable_entry), METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
     {"_unwrap", callable_unwrap, METH_NOARGS, NULL},
     {"address", NC_METHOD(nc_entries_address), METH_FASTCALL | METH_KEYWORDS,

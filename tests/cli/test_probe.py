@@ -8,6 +8,7 @@ import pytest
 
 import nativecall as nc
 from nativecall import _ext
+from support.threads import needs_gil
 
 call_loop = _ext.call_loop
 X = array.array("d", [0.0, 0.25, 0.5, 1.5, -2.0])
@@ -56,6 +57,7 @@ def test_objects_are_called_once_for_each():
     assert calls == [*X]
 
 
+@needs_gil
 def test_the_gil_is_released(m):
     # The loop runs long enough for another thread to be scheduled many times over.
     long = array.array("d", [0.5]) * 1_000_000
