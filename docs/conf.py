@@ -10,7 +10,8 @@ project = "nativecall"
 author = "The nativecall developers"
 version = release = version_of("nativecall")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "cnames", "pagelinks"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions += ["cnames", "llms", "pagelinks"]  # in _extensions
 root_doc = "index"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_extensions", "_templates"]
