@@ -16,7 +16,6 @@
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
     ROW(nc_memory_pointer, "convert_pointer", METH_VARARGS)                                        \
     ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
-    ROW(nc_string_at, "string_at", METH_VARARGS)                                                   \
     ROW(nc_callinterface, "callinterface", METH_VARARGS)                                           \
     ROW(nc_match, "match", METH_VARARGS)                                                           \
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \
@@ -75,5 +74,6 @@ int nc_objects_bring_runtime(void);
 /* Readies the root class of native objects and adds it to the module. Returns 0, or -1 with an
  * exception. */
 int nc_objects_ready(PyObject *module);
-/* Not in NC_FUNCTIONS, since its parameters differ (METH_FASTCALL). */
+/* Not in NC_FUNCTIONS, since their parameters differ (METH_FASTCALL). */
 PyObject *nc_memory_make(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *nc_string_at(PyObject *module, PyObject *const *args, Py_ssize_t nargs);

@@ -155,15 +155,19 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* string_at(object, encoding, length): return the text at a cffi pointer or array, None for NULL,
- * or NotImplemented if Python code must handle it. Without a length (-1), text ends at the first
+/* string_at(object, encoding=None, length=-1): return the text at a cffi pointer or array, None for
+ * NULL, or NotImplemented if Python code must handle it. Without a length, text ends at the first
  * null character. Bytes are decoded if the encoding is "utf-8". */
-PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *value;
-    PyObject *encoding;
-    Py_ssize_t length;
-    if (!PyArg_ParseTuple(args, "OOn", &value, &encoding, &length)) {
+    if (nargs < 1) {
+        PyErr_SetString(PyExc_TypeError, "string_at() takes an object");
+        return NULL;
+    }
+    PyObject *value = args[0];
+    PyObject *encoding = nargs > 1 ? args[1] : Py_None;
+    Py_ssize_t length = nargs > 2 ? PyLong_AsSsize_t(args[2]) : -1;
+    if (length == -1 && PyErr_Occurred()) {
         return NULL;
     }
     PyObject *foreign = nc_ended_by(value) == NULL ? nc_type_of_cffi(value) : NULL;

@@ -75,15 +75,7 @@ def string(
     >>> nativecall.string(libc.strchr(text, ord("=")))
     b'=value'
     """
-    if length is None:
-        count = -1
-    else:
-        try:
-            count = operator.index(length)
-        except TypeError:
-            raise wrong_type("'length'", "an int or None", length) from None
-        if count < 0:
-            raise ValueError(f"'length' must be 0 or more (got {length!r})")
+    count = -1 if length is None else _counted(length)
     found = _string_at(pointer, encoding, count)
     if found is NotImplemented:
         found = _read(pointer, count)
@@ -101,6 +93,16 @@ def string(
                 raise
     checked({"encoding": encoding})
     return found
+
+
+def _counted(length: int) -> int:
+    try:
+        count = operator.index(length)
+    except TypeError:
+        raise wrong_type("'length'", "an int or None", length) from None
+    if count < 0:
+        raise ValueError(f"'length' must be 0 or more (got {length!r})")
+    return count
 
 
 def encoded(text: str, encoding: str | None, who: str, without: str) -> bytes:
