@@ -2,6 +2,7 @@
 #include "calls.h"
 
 #include "platform/lists.h"
+#include "platform/lock.h"
 #include "values/names.h"
 
 #include <string.h>
@@ -180,12 +181,14 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
                           Py_ssize_t count, PyObject *names)
 {
-    PyObject *specializer = self->more->specializer;
+    PyObject *specializer;
     PyObject *answer = NULL;
+    NC_BEGIN_SECTION(self);
+    specializer = Py_XNewRef(self->more->specializer);
+    NC_END_SECTION();
     if (specializer == NULL) {
         return Py_NewRef(Py_None);
     }
-    Py_INCREF(specializer);
     PyObject *values = nc_tuple_of(args, count);
     if (values != NULL) {
         answer = PyObject_CallMethod(specializer, method, names != NULL ? "OOO" : "OO",

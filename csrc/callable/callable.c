@@ -359,8 +359,12 @@ static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *callable_get_more(PyObject *object, void *offset)
 {
     char *more = (char *)((NcCallable *)(void *)object)->more;
-    PyObject *found = *(PyObject **)(void *)(more + (uintptr_t)offset);
-    return Py_NewRef(found != NULL ? found : Py_None);
+    PyObject *found;
+    NC_BEGIN_SECTION(object);
+    found = *(PyObject **)(void *)(more + (uintptr_t)offset);
+    found = Py_NewRef(found != NULL ? found : Py_None);
+    NC_END_SECTION();
+    return found;
 }
 
 static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
@@ -371,8 +375,13 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     }
     /* Drop the cached choices, which were made without the new hook, so that the new hook is
      * asked. */
+    PyObject *old;
+    NC_BEGIN_SECTION(object);
     nc_dispatcher_forget(more);
-    Py_XSETREF(more->specializer, value != Py_None ? Py_XNewRef(value) : NULL);
+    old = more->specializer;
+    more->specializer = value != Py_None ? Py_XNewRef(value) : NULL;
+    NC_END_SECTION();
+    Py_XDECREF(old);
     return 0;
 }
 

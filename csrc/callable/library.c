@@ -233,7 +233,12 @@ PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)
     while (self != NULL && !(self->handle == handle && NC_FOUND(self))) {
         self = self->next;
     }
-    NC_LINK(living, made);
+    if (self == NULL) {
+        NC_LINK(living, made);
+    } else { /* not in the list, or another thread could find it */
+        made->next = NULL;
+        made->from = &made->next;
+    }
     NC_UNLOCK(&living_lock);
     if (self != NULL) {
         Py_DECREF(made);

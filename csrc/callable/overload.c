@@ -290,18 +290,14 @@ void nc_dispatcher_forget(NcMore *more)
 #endif
 }
 
-/* The dispatcher of a callable whose parts these are; made on first use. NULL with an
- * exception. */
+/* The dispatcher of a callable whose parts these are; made on first use. Returns NULL with an
+ * exception. The caller is in a critical section of the callable. */
 static NcDispatcher *dispatcher_for(NcMore *more, PyObject *parts)
 {
-    NcDispatcher *found = (NcDispatcher *)nc_load_acquire_ptr(&more->dispatcher);
-    NcDispatcher *made = found == NULL ? dispatcher_new(parts) : NULL;
-    if (made != NULL && __atomic_compare_exchange_n(&more->dispatcher, &found, made, 0,
-                                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        return made;
+    if (more->dispatcher == NULL) {
+        nc_store_release_ptr(&more->dispatcher, dispatcher_new(parts));
     }
-    nc_dispatcher_release(made);
-    return found != NULL && found->parts == parts ? found : NULL;
+    return more->dispatcher;
 }
 
 /* Bit length, but 1 for 0: every integer type that can hold 1 can hold 0. */
@@ -485,13 +481,14 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         }
         /* The rule may have run Python code that added an entry. In that case, do not record the
          * choice. */
-        if (self->more->parts == parts) {
-            NcDispatcher *dispatcher = dispatcher_for(self->more, parts);
-            if (dispatcher != NULL) {
-                remember(self, dispatcher, args, nargs, choice, cost);
-            } else {
-                Py_CLEAR(part);
-            }
+        NcDispatcher *dispatcher;
+        NC_BEGIN_SECTION(self);
+        dispatcher = self->more->parts == parts ? dispatcher_for(self->more, parts) : NULL;
+        NC_END_SECTION();
+        if (dispatcher != NULL) {
+            remember(self, dispatcher, args, nargs, choice, cost);
+        } else if (PyErr_Occurred()) {
+            Py_CLEAR(part);
         }
     }
     Py_DECREF(parts);

@@ -285,6 +285,7 @@ static void open_granule(Region *region)
 
 void *nc_stub_new(void *code, void *context)
 {
+    PyObject *name = NULL;
     NC_LOCK(&lock);
     if (with_room == NULL && make_region() < 0) {
         NC_UNLOCK(&lock);
@@ -302,23 +303,12 @@ void *nc_stub_new(void *code, void *context)
     slot->context = context;
     slot->code = code;
     if (region->names != NULL) {
-        Py_CLEAR(*name_of(region, slot));
+        name = *name_of(region, slot);
+        *name_of(region, slot) = NULL;
     }
     NC_UNLOCK(&lock);
+    Py_XDECREF(name); /* may run Python code: a subclass of str may have a finaliser */
     return (unsigned char *)slot - distance();
-}
-
-/* Stores the name until the stub is reused. Steals the reference to the name. */
-static void keep_name(Region *region, const NcStubSlot *slot, PyObject *name)
-{
-    if (region->names == NULL) {
-        region->names = (PyObject **)calloc(NC_STUB_REGION / NC_STUB_BYTES, sizeof(PyObject *));
-    }
-    if (region->names == NULL || !is_readable(first_of(name))) {
-        Py_XDECREF(name);
-        return;
-    }
-    *name_of(region, slot) = name;
 }
 
 void nc_stub_free(void *stub, PyObject *name)
@@ -328,14 +318,24 @@ void nc_stub_free(void *stub, PyObject *name)
         return;
     }
     Region *region = region_of(slot_of(stub));
+    if (!is_readable(first_of(name))) {
+        Py_CLEAR(name);
+    }
     NC_LOCK(&lock);
     int was_full = !has_room(region);
     append_free(region, slot_of(stub));
     if (was_full) {
         NC_LINK(with_room, region);
     }
-    keep_name(region, slot_of(stub), name);
+    if (region->names == NULL) {
+        region->names = (PyObject **)calloc(NC_STUB_REGION / NC_STUB_BYTES, sizeof(PyObject *));
+    }
+    if (region->names != NULL) { /* the name is stored until the stub is reused */
+        *name_of(region, slot_of(stub)) = name;
+        name = NULL;
+    }
     NC_UNLOCK(&lock);
+    Py_XDECREF(name);
 }
 
 #else

@@ -313,3 +313,44 @@ def test_callables_are_made_and_dropped_in_threads(lib):
         assert f.to_ctypes("d:d")(2.0) == 4.0
 
     race(make, make, make)
+
+
+def test_a_hook_that_is_replaced_stays_alive_for_those_who_read_it():
+    f = nc.wrap({"d:d": nc.load("m", "double cos(double);").cos}, name="f")
+    f.specialize = lambda *_: None
+
+    def replace():
+        f.specialize = lambda *_: None
+
+    def read():
+        assert callable(f.specialize)
+        with contextlib.suppress(TypeError, KeyError):
+            f["i:i"]
+
+    race(replace, replace, read, read)
+
+
+def test_threads_that_open_a_file_get_one_library():
+    def same():
+        one = nc._ext.open_library(None, 0)
+        assert nc._ext.open_library(None, 0) is one
+
+    race(same, same, same, same)
+
+
+def test_a_callback_may_be_made_while_the_name_of_another_is_freed():
+    class Name(str):
+        def __del__(self):
+            if len(made) < 10:
+                made.append(nc.callback("d:d", float))
+
+    def function(x):
+        return x
+
+    made = []
+    function.__name__ = Name("function")
+    nc.callback("d:d", function).close()
+    function.__name__ = "other"
+    for _ in range(5000):  # until the slot is used again
+        nc.callback("d:d", float)
+    assert made
