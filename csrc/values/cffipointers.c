@@ -190,6 +190,9 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
                    : PyErr_Format(PyExc_ValueError, "'length' is %zd, but 'pointer' has %zd items",
                                   length, most);
     }
+    if (length > PY_SSIZE_T_MAX / (Py_ssize_t)size) {
+        return PyErr_NoMemory();
+    }
     if (length < 0) {
         length = size != 1 ? nc_wide_length(text, size, (size_t)most)
                            : (Py_ssize_t)strnlen(text, (size_t)most);

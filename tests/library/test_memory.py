@@ -707,3 +707,12 @@ def test_what_has_no_length_is_refused(fails):
         lib.new("T *")
     with fails(TypeError, "'int[][2]' has no length; allocate 'int[n][2]' instead"):
         lib.new("R *")
+
+
+def test_text_for_what_is_no_text_is_refused():
+    lib = nc.load(None, "struct part { int n; int (*f)(int); }; struct one { struct part in; };")
+    for kind, name in (("struct part", "f"), ("struct one", "in")):
+        with pytest.raises(TypeError, match=r"^field .* must be a .*\(got str\)$"):
+            setattr(lib.new(kind), name, "text")
+        with pytest.raises(TypeError, match=r" must be a mapping.*\(got str\)$"):
+            lib.new(kind, "text")

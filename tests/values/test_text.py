@@ -281,6 +281,7 @@ def test_string_reads_text_of_a_given_length():
         (text, 7, ValueError, "'length' is 7, but 'pointer' has 6 items"),
         (b"abc", 4, ValueError, "'length' is 4, but 'pointer' has 3 items"),
         (text, -1, ValueError, "'length' must be 0 or more"),
+        (ffi.new("wchar_t *"), 2**62, MemoryError, "^$"),
         (text, 1.5, TypeError, "'length' must be an int or None"),
         (text, 2, UnicodeDecodeError, "unexpected end of data"),
     ):
