@@ -618,8 +618,7 @@ def _buffer(cif: CallInterface, value: object, who: Who) -> Pin | None:
 
 def _text(owner: Owner, ctype: FFIType, value: object, who: Who) -> object:
     """Encode a str for a pointer to `char` or an array of `char`; return other values unchanged."""
-    is_text = isinstance(value, str) and ctype.kind in ("pointer", "array")
-    is_text = is_text and ctype.item.cname == "char"
+    is_text = isinstance(value, str) and getattr(ctype, "item", None) is _BYTES.item
     return owner.encoded(str.__str__(value), _named(who)) if is_text else value
 
 
