@@ -369,8 +369,11 @@ class Library(Single):
         >>> lib.asarray(lib.new("pair[2]", [(1, 2), (3, 4)]))["im"]
         array([2., 4.])
         """
-        call = _asarray[0] if _asarray else _import_asarray()
-        return call(value, shape)
+        if not _asarray:
+            from .memory import asarray
+
+            _asarray.append(asarray)
+        return _asarray[0](value, shape)
 
     def _signature_of(self, given: object) -> Signature:
         """Return a signature given in any spelling; C spellings may use the declared types."""
@@ -577,13 +580,6 @@ class Library(Single):
 
 # Filled on first use: an import statement in each call would take longer than the call.
 _asarray: list[Callable[..., NDArray]] = []
-
-
-def _import_asarray() -> Callable[..., NDArray]:
-    from .memory import asarray
-
-    _asarray.append(asarray)
-    return asarray
 
 
 def _maker(owner: Owner) -> Callable[..., FFIData]:

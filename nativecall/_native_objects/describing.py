@@ -81,7 +81,7 @@ def describe(
                 space.pop(key)
     if not parts:
         return None
-    space[_PARTS] = (parts, made)
+    space[_PARTS] = (parts, made, native)
     types = [part.type or VOIDPTR for part in parts.values() if isinstance(part, Field)]
     places, end, alignment = lay_out(
         [(one.size, one.alignment, None, True, 0, False) for one in types]
@@ -94,7 +94,7 @@ def describe(
 def publish(cls: type, address: int) -> dict[str, Foreign | None]:
     """Return the attributes to set on a class for its declarations; None deletes the attribute."""
     fields, methods = _ext.native_parts(cls)
-    parts, made = cls.__dict__.get(_PARTS, ({}, {}))
+    parts, made, native = cls.__dict__.get(_PARTS, ({}, {}, None))
     found: dict[str, Foreign | None] = {}
     if parts:
         found[_PARTS] = None
@@ -123,7 +123,7 @@ def publish(cls: type, address: int) -> dict[str, Foreign | None]:
                 target = target._derived(cif, address, flags, target)
         doc = part.doc if isinstance(part, Method) else None
         found[name] = _ext.Method(cls, name, target, takes_fields, text, doc)
-    _check_order(cls)
+    _check_order(cls, _inherited(cls.__bases__) if native is None else native)
     _latest[cls.__module__, cls.__qualname__] = _published[address] = cls
     return found
 
@@ -210,8 +210,11 @@ def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
     """Return the native names of the bases, with a method's signature or ``""`` for a field."""
     native = [base for base in bases if isinstance(base, _ext.nativeobjecttype)]
     found: dict[str, str | None] = {}
-    for part in [part for base in native for part in _ext.native_order(base)]:
-        found |= _own_names(part)
+    for fields, methods in map(_ext.native_parts, sum(map(_ext.native_order, native), ())):
+        for name, *_ in fields:
+            found[name] = ""
+        for name, text, *_ in methods:
+            found[name] = text
     return found
 
 
@@ -288,12 +291,13 @@ def _with_object(function: FunctionType) -> Callable[..., object]:
 # -- the order of bases ----------------------------------------------------------------------------
 
 
-def _check_order(cls: type) -> None:
+def _check_order(cls: type, inherited: dict[str, str | None]) -> None:
     """Refuse a class in which a native name would resolve to something else in Python."""
-    names = _inherited((cls,))
+    own = _own_names(cls)
+    names = inherited.keys() | own
     order = _ext.native_order(cls)
     ordered = {*map(id, order)}
-    for name in (names.keys() & cls.__dict__.keys()) - {*_own_names(cls)}:
+    for name in (inherited.keys() & cls.__dict__.keys()) - own:
         raise _hidden(cls, name, "native in a base")
     for one in cls.__mro__:
         if id(one) in ordered or one is object:
@@ -306,9 +310,8 @@ def _check_order(cls: type) -> None:
                     "not a class of native objects; derive it from nativecall.NativeObject"
                 )
         before = [later for later in order if cls.__mro__.index(later) > cls.__mro__.index(one)]
-        for name in names.keys() & one.__dict__.keys():
-            rows = [row for late in before for row in _own_names(late)]
-            if name in rows:
+        for name in names & one.__dict__.keys():
+            if any([name in _own_names(later) for later in before]):
                 raise TypeError(
                     f"class {cls.__name__!r}: {name!r} is native, but {one.__name__!r} is not a "
                     "class of native objects and would hide it from Python only; list it after the "
@@ -324,10 +327,9 @@ def _hidden(cls: type, name: str, what: str) -> TypeError:
     )
 
 
-def _own_names(cls: type) -> dict[str, str]:
-    """Return the native names that a class adds, with a method's signature or ``""``."""
-    fields, methods = _ext.native_parts(cls)
-    return {row[0]: "" for row in fields} | {row[0]: row[1] for row in methods}
+def _own_names(cls: type) -> set[str]:
+    """Return the native names that a class adds."""
+    return {row[0] for rows in _ext.native_parts(cls) for row in rows}
 
 
 _ext.set_hooks("objects", describe, publish, view)
