@@ -15,6 +15,7 @@ cdef extern from "expat.h":
     void XML_ParserFree(XML_Parser)
 
 
+# expat cannot propagate exceptions: Cython prints those of these functions and goes on.
 cdef void started(void *data, const char *name, const char **attributes) noexcept:
     cdef dict found = {}
     cdef int at = 0

@@ -71,9 +71,9 @@ def test_a_module_has_one_of_each_shared_variable(
     language = "c++" if "+" in standard else "c"
     command = COMPILERS[compiler][language]
     if compiler == "gcc" and not shutil.which(command[0]):
-        pytest.skip(f"no {command[0]}")
+        pytest.skip(f"no {command[0]}")  # .ci/run installs it
     if compiler == "zig" and importlib.util.find_spec("ziglang") is None:
-        pytest.skip("no ziglang")
+        pytest.skip("no ziglang")  # the extra test-all has it
     folder = include / "nativecall"
     headers = sorted(f"nativecall/{path.name}" for path in folder.glob("*.h"))
     headers.remove(f"nativecall/{LIMITED}")

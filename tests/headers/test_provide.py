@@ -26,7 +26,7 @@ FIRST, SECOND = 0x05010103, 0x05010203
 @pytest.fixture(scope="module", params=["c", "c++"])
 def path(request, builder, include) -> Path:
     if build.compiler(request.param) is None:
-        pytest.skip(f"no {request.param} compiler")
+        pytest.skip(f"no {request.param} compiler")  # the README asks for one
     name = f"nc_provides_{request.param.replace('+', 'p')}"
     return builder.extension("provides.c", name, include=include, language=request.param)
 

@@ -387,9 +387,9 @@ def test_example(name, tmp_path):
             pytest.skip(f"{module} is not installed")
     language = "c++" if name.startswith(("cpp_", "particles", "workqueue")) else "c"
     if name.endswith("/run.py") and build.compiler(language) is None:
-        pytest.skip(f"no {language} compiler")
+        pytest.skip(f"no {language} compiler")  # the README asks for one
     if name.startswith("rust_") and shutil.which("rustc") is None:
-        pytest.skip("no Rust compiler")
+        pytest.skip("no Rust compiler")  # no registry of Python packages has one
     runs(name, tmp_path)
 
 
