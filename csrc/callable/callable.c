@@ -208,8 +208,8 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     }
     Py_INCREF(overloads);
     nc_store_release_ptr(&more->parts, overloads);
-    Py_XDECREF(parts);
     nc_dispatcher_forget(more);
+    Py_XDECREF(parts);
     self->vectorcall = nc_vectorcall_overloaded;
     nc_builtinview_overload(self);
     nc_foreign_forget(self);

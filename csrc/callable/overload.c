@@ -167,7 +167,7 @@ enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4, CHOICE_BITS
 
 struct NcDispatcher {
     size_t references; /* held by the callable, and by each call that runs an exporter */
-    PyObject *parts;   /* tuple; the callable keeps all parts that it ever had */
+    PyObject *parts;   /* borrowed: the callable keeps all parts that it ever had */
     int takes_arrays;  /* 1 if arrays have classes */
     int export;        /* export flags for arrays; 0 if memory layouts differ */
     int takes_bytes;   /* whether bytes objects have a class */
@@ -260,7 +260,7 @@ static NcDispatcher *dispatcher_new(PyObject *parts)
         return NULL;
     }
     self->references = 1;
-    self->parts = Py_NewRef(parts);
+    self->parts = parts;
     number_ints(self, parts);
     self->export = common_export(parts);
     self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && self->export != 0;
@@ -271,7 +271,6 @@ void nc_dispatcher_release(NcDispatcher *self)
 {
     if (self != NULL && __atomic_sub_fetch(&self->references, 1, __ATOMIC_ACQ_REL) == 0) {
         nc_dispatcher_release(self->before);
-        Py_DECREF(self->parts);
         PyMem_Free(self);
     }
 }

@@ -5,10 +5,12 @@ Every callee returns its own name, so what ran is seen, not inferred.
 
 import collections
 import ctypes
+import gc
 import itertools
 import math
 import random
 import warnings
+import weakref
 
 import cffi
 import numpy as np
@@ -705,3 +707,19 @@ def test_an_entry_that_is_added_while_an_array_is_looked_at(offer):
             assert ORACLE.string(f(-5, array)) == b"f64"
         assert seen == [4]
         assert ORACLE.string(f(2**40, zeros)) == b"u64"
+
+
+def test_a_cycle_through_an_entry_is_collected_after_calls():
+    class Holder:
+        pass
+
+    def called():
+        holder = Holder()
+        one = nc.callback("q:d", lambda x: holder is None)
+        holder.f = nc.wrap({"q:d": one, "q:q": nc.callback("q:q", lambda x: 2)})
+        assert (holder.f(1.5), holder.f(3)) == (0, 2)
+        return weakref.ref(holder)
+
+    watched = called()
+    gc.collect()
+    assert watched() is None
