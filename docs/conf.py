@@ -11,7 +11,7 @@ author = "The nativecall developers"
 version = release = version_of("nativecall")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-extensions += ["cnames", "llms", "pagelinks"]  # in _extensions
+extensions += ["cnames", "gallery", "llms", "pagelinks"]  # in _extensions
 root_doc = "index"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_extensions", "_templates"]
@@ -20,17 +20,23 @@ myst_heading_anchors = 4
 
 html_theme = "pydata_sphinx_theme"
 html_title = "nativecall"
+html_logo = html_favicon = "_static/logo.svg"
+html_show_copyright = html_show_sphinx = False
+# Versions whose sites are in directories of these names, beside this site's own.
+html_context = {"default_mode": "auto", "versions": [release]}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 templates_path = ["_templates"]
 # All pages stand beside each page: there are few enough.
 html_theme_options = {
     "show_prev_next": False,
+    "logo": {"text": "nativecall", "alt_text": ""},
     "navbar_center": [],
+    "navbar_end": ["version", "theme-switcher"],
     "article_header_start": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "**": ["pages"]}
+html_sidebars = {"**": ["pages"]}
 
 # Attributes are described where the class is.
 napoleon_use_ivar = True
