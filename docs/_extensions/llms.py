@@ -18,7 +18,7 @@ def _write(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         index = Path(app.srcdir, "index.md").read_text(encoding="utf-8")
         lines = ["# nativecall", "", f"> {_opening(app, 'index')}"]
-        for caption, pages in re.findall(r":caption: (.+)\n.+\n\n([^`]+)", index):
+        for caption, pages in re.findall(r":caption: (.+)\n(?:.+\n)+\n([^`]+)", index):
             titles = {page: app.env.titles[page].astext() for page in pages.split()}
             rows = [f"- [{titles[one]}]({one}.html): {_opening(app, one)}" for one in titles]
             lines += ["", f"## {caption}", "", *rows]

@@ -59,3 +59,14 @@ def test_requirements_are_numbered_and_those_of_the_conformance_kit_exist() -> N
     for rule in RULES:
         assert rule.requirements
         assert all(int(one[1:]) in numbers[one[0]] for one in rule.requirements), rule.name
+
+
+def test_messages_that_are_explained_occur_in_the_product() -> None:
+    sources = [*(ROOT / "nativecall").rglob("*.py"), *(ROOT / "csrc").rglob("*.[ch]")]
+    text = "\n".join([path.read_text(encoding="utf-8") for path in sources])
+    text = re.sub(r'"\s*f?"', "", text)  # a string that goes on in the next line
+    page = (ROOT / "docs" / "messages.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `(.*?)` \|", page, re.MULTILINE)
+    assert len(shown) > 20
+    parts = [part.strip() for one in shown if "SystemError" not in one for part in one.split("…")]
+    assert [part for part in parts if part not in text] == []

@@ -421,3 +421,14 @@ def runs(name: str, tmp_path: Path, *options: str) -> None:
 def files_beside(name: str) -> set[str]:
     """The files that an example may not change: all in its folder, except Python's own."""
     return {path.name for path in (EXAMPLES / name).parent.iterdir()} - {"__pycache__"}
+
+
+def test_the_gallery_shows_every_example_once():
+    place = EXAMPLES.parent / "docs" / "_extensions" / "gallery.py"
+    spec = importlib.util.spec_from_file_location("gallery", place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    shown = re.findall(r"<summary>examples/(.*?)</summary>", module.gallery())
+    libraries = [path.relative_to(EXAMPLES) for path in EXAMPLES.glob("libraries/*/by_native*.py")]
+    assert sorted(shown) == sorted([*EXPECTED, *map(str, libraries)])
+    assert not re.search(r"\{(time|count|angle|address|division|plotted)\}", module.gallery())
