@@ -26,6 +26,7 @@ html_show_copyright = html_show_sphinx = False
 html_context = {"default_mode": "auto", "versions": [release]}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["tables.js"]
 templates_path = ["_templates"]
 # All pages stand beside each page: there are few enough.
 html_theme_options = {
