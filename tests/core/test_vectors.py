@@ -131,7 +131,7 @@ def test_packed_words():
 def test_the_page_has_some_of_them():
     page = (build.EXT.parents[1] / "docs" / "abi" / "signatures.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w:\S*)` \| (\w+) \| ((?:`0x[0-9A-F]{16}` ?)+)\|$", page, re.M)
-    assert len(rows) == 5
+    assert len(rows) == 3
     for text, flags, shown in rows:
         wanted = tuple(int(word, 16) for word in re.findall(r"0x[0-9A-F]{16}", shown))
         assert packed.pack(text, int(flags, 0)) == wanted
