@@ -399,14 +399,16 @@ def tried(boxes: Boxes) -> dict[tuple[str, str], Cell]:
 
 
 def whole_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
-    """Return the table of docs/foreign-callables.md: every pair."""
+    """Return the table of docs/foreign-callables.md: every pair; rows with equal cells are one."""
     lines = [
         "| in \\ out | " + " | ".join([column.text for column in COLUMNS]) + " |",
         "|---|" + ":-:|" * len(COLUMNS),
     ]
+    equal: dict[str, list[str]] = {}
     for row in ROWS:
         signs = [_SIGNS[cells[row.name, column.name].what] for column in COLUMNS]
-        lines.append(f"| {row.text} | " + " | ".join(signs) + " |")
+        equal.setdefault(" | ".join(signs), []).append(row.text)
+    lines += [f"| {', '.join(rows)} | {signs} |" for signs, rows in equal.items()]
     return lines
 
 
