@@ -226,7 +226,7 @@ ROWS = [
     Row("Numba `njit` function", lambda boxes: _jitted(), "d:d"),
     Row("`numba.vectorize` ufunc", lambda boxes: _vectorized()),
     Row("NumPy ufunc", lambda boxes: module("numpy").square),
-    Row("NumPy ufunc, dispatched by CPU", lambda boxes: module("numpy").sin, function=math.sin),
+    Row("NumPy ufunc dispatched by CPU", lambda boxes: module("numpy").sin, function=math.sin),
     Row("`scipy.special` ufunc", lambda boxes: module("scipy.special").j0, function=_special),
     Row("`@cython.ufunc`", lambda boxes: boxes.c.squares),
     Row("f2py function", _f2py, "d:d"),
