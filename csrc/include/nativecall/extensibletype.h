@@ -37,7 +37,7 @@
  * structs may end with more or fewer fields than this copy's, but they always contain the fields of
  * version 1.
  *
- * Inheritance (SEP 200, both drafts; for where and why we differ, see docs/abi/departures.md):
+ * Inheritance (SEP 200, both drafts; docs/abi/departures.md lists the differences):
  *
  *   - Each class has its own table, built with the class. The table starts with the rows of the
  *     first extensible base, in the order of that base. Rows added by other bases and by the class
