@@ -124,10 +124,10 @@ class SignatureError(NativeCallError, ValueError):
 
     Examples
     --------
-    >>> from nativecall._cdecl.spelling import parse
-    >>> parse("d:w")
+    >>> import nativecall
+    >>> nativecall.Signature("d:w")
     Traceback (most recent call last):
-    nativecall._errors.SignatureError: unknown type 'w' at column 3 in 'd:w'
+    nativecall.SignatureError: unknown type 'w' at column 3 in 'd:w'
     """
 
     __module__ = "nativecall"

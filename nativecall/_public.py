@@ -48,7 +48,10 @@ def found(name: str) -> object:
     if place is None:
         return None
     # Do not use importlib.import_module: importlib imports more modules.
-    return getattr(__import__(f"{__package__}.{place}", fromlist=[name]), name)
+    value = getattr(__import__(f"{__package__}.{place}", fromlist=[name]), name)
+    if isinstance(value, type(found)):
+        value.__module__ = "nativecall"  # for `help`; classes set it themselves
+    return value
 
 
 def get_errno() -> int:
@@ -63,6 +66,3 @@ def set_errno(number: int) -> None:
     a C int raises OverflowError.
     """
     _ext.set_errno(number)
-
-
-get_errno.__module__ = set_errno.__module__ = __package__

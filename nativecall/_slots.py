@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         data: int
 
 else:  # importing typing takes half as long as all of our modules
-    _Row = namedtuple("Slot", ["key", "flags", "data"])
+    _Row = namedtuple("Slot", ["key", "flags", "data"], module=__package__)
 
 
 class Slot(_Row):

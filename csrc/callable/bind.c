@@ -355,7 +355,7 @@ const char nc_doc_convert[] =
     "    The signature of the new function, in any spelling. Numbers are widened, or narrowed\n"
     "    with a check. You can also convert, in either direction: ``(double, double)`` to\n"
     "    ``(int n, double *x)``, user data to no user data, a value to a pointer to the value,\n"
-    "    and an out-parameter to the result (nativecall/_plan/rules.py).\n"
+    "    and an out-parameter to the result (see docs/callables.md).\n"
     "errors : str, optional\n"
     "    The new error convention, as for `wrap`. By default, the convention stays the same if\n"
     "    the new result can express it.\n"

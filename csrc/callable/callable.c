@@ -456,7 +456,7 @@ static PyCustomSlot callable_slots[] = {
 PyHeapExtensibleTypeObject NcCallable_Type = {
     .etp_heaptype.ht_type =
         {
-            PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.CallableBase",
+            PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.CallableBase",
             .tp_doc = "The compiled half of nativecall.NativeCallable.",
             .tp_basicsize = sizeof(NcCallable),
             .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |

@@ -602,7 +602,7 @@ static PySequenceMethods record_sequence = {
     .sq_length = record_length, .sq_item = record_item, .sq_ass_item = record_ass_item};
 
 PyTypeObject NcRecordBase_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.RecordBase",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.RecordBase",
     .tp_doc = "C memory with a layout.",
     .tp_basicsize = sizeof(Record),
     .tp_itemsize = 1,

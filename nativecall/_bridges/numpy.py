@@ -11,13 +11,12 @@ from .._values.foreign import Function
 if TYPE_CHECKING:
     import numpy
 
-    from .._callable.callable import NativeCallable
-    from .._ext import Foreign
-    from .._public import NativeCallable as PublicCallable
+    from .._ext import Foreign, Native
+    from .._public import NativeCallable
     from .._types.signature import Signature
 
 
-def native(obj: Foreign) -> NativeCallable | None:
+def native(obj: Foreign) -> Native | None:
     """Return the native callable from which a ufunc was made, or a bit generator's callable."""
     import numpy
 
@@ -108,7 +107,7 @@ def loops(obj: Foreign) -> bool | None:
     return found is not None and bool(found.types)
 
 
-def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
+def ufunc_loop(ufunc: numpy.ufunc, types: str) -> NativeCallable:
     """Return a callable for one loop of a NumPy ufunc.
 
     The callable has one entry for single elements and one for arrays.
@@ -169,7 +168,7 @@ def ufunc_loop(ufunc: numpy.ufunc, types: str) -> PublicCallable:
 
 
 def from_callable(
-    f: NativeCallable, name: str | None, doc: str | None, signature: str | None
+    f: Native, name: str | None, doc: str | None, signature: str | None
 ) -> numpy.ufunc:
     """Implement `f.to_ufunc`."""
     from .._ufunc.make import ufunc

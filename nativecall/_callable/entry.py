@@ -51,6 +51,7 @@ else:  # importing typing takes half as long as importing all our modules
     _Row = namedtuple(
         "Entry",
         "signature address flags errors gil owner trampoline order encoding check fortran out keep",
+        module="nativecall",
     )
 
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)

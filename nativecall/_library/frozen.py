@@ -18,16 +18,11 @@ from .._errors import TYPE_CHECKING, LibraryError, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol
+    from importlib.resources.abc import Traversable
 
     from .._cdecl.declarations import Declarations
     from .._ext import Foreign
     from .._ext import Library as OpenLibrary
-
-    class Readable(Protocol):
-        """A resource of a package, from `importlib.resources`."""
-
-        def read_bytes(self) -> bytes: ...
 
 
 #: The version of the table format. Increase it if older versions of nativecall cannot read new
@@ -50,7 +45,7 @@ def _key() -> bytes:
 
 
 def read(
-    given: str | os.PathLike[str] | Readable, only: Sequence[str] | str | None, skip: bool
+    given: str | os.PathLike[str] | Traversable, only: Sequence[str] | str | None, skip: bool
 ) -> Declarations:
     """Read a file that `freeze` wrote for this C ABI; raise LibraryError for any other file."""
     try:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .variables import Variable
 
 _Opened, _make = _ext.Library, _ext.make
-_NOTHING_SAID = LibraryOptions()
 
 
 class _Undeclared:
@@ -87,7 +86,7 @@ class Library(Single):
     _inlines: OpenLibrary | None = None
     _not_inlined: dict[str, str] | None = None
     _owner: Owner = Owner(None)
-    _options: LibraryOptions = _NOTHING_SAID
+    _options: LibraryOptions = LibraryOptions()
     _ending: set[str] = set()  # functions that free or close what other functions return
     _undeclared = False  # whether there are no declarations, types or options
     #: Rows of the declared functions; empty if the library has options. `_cifs` caches call
@@ -101,12 +100,13 @@ class Library(Single):
         handle: OpenLibrary | None = None,
         declarations: Declarations | None = None,
         given: tuple[object, ...] = (),
-        options: LibraryOptions = _NOTHING_SAID,
+        options: LibraryOptions | None = None,
         base: Owner | None = None,
     ) -> None:
         if not isinstance(handle, _Opened):
             raise TypeError("a Library is made by nativecall.load(name, declarations)")
         owner = owner_of(declarations, base)
+        options = options or self._options
         encoding = options.encoding("")
         if encoding is not None:
             owner.encodings.add(encoding)

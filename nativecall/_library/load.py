@@ -19,12 +19,12 @@ from .types import Types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.resources.abc import Traversable
     from typing import Unpack
 
     from .._cdecl.declarations import Declarations
     from .._ext import Foreign
     from .._public import Library
-    from .frozen import Readable
     from .options import LoadOptions
 
 
@@ -75,8 +75,8 @@ def load(
     skip: bool | None = None,
     flags: int = 0,
     folders: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
-    types: Opened | Types | None = None,
-    frozen: str | os.PathLike[str] | Readable | None = None,
+    types: Library | Types | None = None,
+    frozen: str | os.PathLike[str] | Traversable | None = None,
     **options: Unpack[LoadOptions],
 ) -> Library:
     """Open a shared library.

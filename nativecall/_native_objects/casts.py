@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from .._ext import Foreign
 
 
-def native_object(
-    pointer: Foreign, cls: type = _ext.NativeObject, *, owned: bool = False
-) -> Foreign:
+def native_object(pointer: object, cls: type = _ext.NativeObject, *, owned: bool = False) -> object:
     """Return the native object at an address, which is an ``NcObject *`` in native code.
 
     Parameters

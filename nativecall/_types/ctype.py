@@ -54,6 +54,7 @@ WORD: Final = 8 if sys.maxsize > 2**32 else 4
 class Single:
     """An object whose copy is itself."""
 
+    __module__ = "nativecall"
     __slots__ = ()
 
     def __copy__(self) -> Self:
@@ -66,6 +67,7 @@ class Single:
 class Immutable(Single):
     """An object whose attributes `_fill` sets once. `_shown` names the object in messages."""
 
+    __module__ = "nativecall"
     __slots__ = ()
     _shown: str
 

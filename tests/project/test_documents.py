@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 from pathlib import Path
 
 import pytest
 
+import nativecall as nc
 from nativecall.conformance import __main__  # noqa: F401  # has all rules
 from nativecall.conformance._rules import RULES
 
@@ -70,3 +72,9 @@ def test_messages_that_are_explained_occur_in_the_product() -> None:
     assert len(shown) > 20
     parts = [part.strip() for one in shown if "SystemError" not in one for part in one.split("…")]
     assert [part for part in parts if part not in text] == []
+
+
+@pytest.mark.parametrize("name", nc.__all__)
+def test_help_names_no_private_module(name: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(getattr(nc, name)))
+    assert re.findall(r"nativecall[./]_[a-z][\w.]*", text) == []
