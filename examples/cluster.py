@@ -1,4 +1,4 @@
-"""An integral over a cluster: Dask's workers get a C function, and SciPy's `quad` calls it there.
+"""Integrate over a cluster: Dask's workers get a C function, and SciPy's `quad` calls it there.
 
 ``python cluster.py`` starts two workers here; ``python cluster.py tcp://HOST:8786`` has a scheduler
 that runs already, whose workers need nativecall and SciPy, share them out.

@@ -1,4 +1,4 @@
-"""Numba both ways: SciPy integrates a jitted function, and a jitted loop calls C functions.
+"""Integrate a jitted function with SciPy, and call C functions in a jitted loop.
 
 No Python runs in between: `quad` calls the machine code that Numba made, and the loop calls the
 functions behind `scipy.special.cython_special` and the C library through their pointers.

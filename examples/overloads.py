@@ -1,4 +1,4 @@
-"""Overloads: several C functions, one for each type, in one callable."""
+"""Combine several C functions, one for each type, in one callable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SciPy's `quad` on a C function: the integrand is called natively, with no Python call between."""
+"""Integrate a C function with SciPy's `quad`, which calls it without Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quickstart: C functions as Python callables, with no compiler and no stub."""
+"""Load a library, call its functions, wrap others, read structs, and see the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C functions as ufuncs of NumPy's, over the columns of a table.
+"""Apply C functions to the columns of a table, as ufuncs of NumPy.
 
 The table is a `pandas.DataFrame` where pandas is installed, and NumPy's arrays by name where not:
 ufuncs take either, and give columns back.

@@ -1,4 +1,4 @@
-"""A virtual method table for arrays, as a slot: builds three modules, and reads all by all."""
+"""Build three modules whose arrays offer C functions in a slot of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A numerical library in C++ that takes any callable: builds it, then hands it box after box."""
+"""Build a numerical library in C++ that takes any callable, and pass it one of each kind."""
 
 from __future__ import annotations
 

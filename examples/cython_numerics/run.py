@@ -1,4 +1,4 @@
-"""A numerical library in Cython that takes any callable: builds it, uses it, times its calls."""
+"""Build a numerical library in Cython that takes any callable, use it and time its calls."""
 
 from __future__ import annotations
 

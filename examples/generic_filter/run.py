@@ -1,4 +1,4 @@
-"""SciPy's `generic_filter` as a C extension with `callback.h` has it: what C and Python give it."""
+"""Build SciPy's `generic_filter` with `callback.h`, and pass it C and Python functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native classes as a compiler would emit them: C loops run methods of C and of Python classes."""
+"""Run methods of native classes as a compiler would emit them, with C and Python subclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads make, link and drop a million particles without the GIL; Python watches while they do.
+"""Create, link and release a million objects in threads without the GIL, while Python watches.
 
 Where matplotlib is, it plots what it saw: particles.svg in the current directory.
 """

@@ -1,4 +1,4 @@
-"""The chain of run.py over Dask: workers of a cluster integrate a piece each, and count."""
+"""Run the chain of run.py over Dask: each worker integrates a piece, and counts."""
 
 from __future__ import annotations
 

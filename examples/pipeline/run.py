@@ -1,4 +1,4 @@
-"""One chain through the boxes of five libraries, with no argument in a Python object.
+"""Chain the functions of five libraries, without a Python object for any argument.
 
 Cython's and ctypes' functions are called by Numba's code (chain.py), and that by SciPy's `quad` and
 in the loop of a NumPy ufunc.

@@ -1,4 +1,4 @@
-"""SciPy's `quad` as two C extensions would have it: one takes every box, one what is wrapped."""
+"""Build SciPy's `quad` as two C extensions: one takes any callable, one takes wrapped ones."""
 
 from __future__ import annotations
 

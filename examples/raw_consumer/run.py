@@ -1,4 +1,4 @@
-"""A C extension that takes a callback: builds it, then hands it native and Python callables."""
+"""Build a C extension that takes a callback, and pass it native and Python callables."""
 
 from __future__ import annotations
 

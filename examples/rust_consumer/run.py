@@ -1,4 +1,4 @@
-"""A consumer in Rust, one binary for all versions of Python: builds it and hands it callables."""
+"""Build a consumer in Rust, one binary for all versions of Python, and pass it callables."""
 
 from __future__ import annotations
 

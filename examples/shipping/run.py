@@ -1,4 +1,4 @@
-"""A package from header to wheel, by one of three build systems, and a program that uses it.
+"""Make a wheel from a header with one of three build systems, and run a program that uses it.
 
 The program runs where the package and nativecall alone are installed: without a compiler, headers,
 a cache and llvmlite.

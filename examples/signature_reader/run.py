@@ -1,4 +1,4 @@
-"""Reads objects as a compiler would: their signatures, where a call's values go, the best entry."""
+"""Read objects as a compiler would: their signatures, where values go, the best entry."""
 
 from __future__ import annotations
 

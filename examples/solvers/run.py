@@ -1,4 +1,4 @@
-"""Root finding and differential equations over any callable, beside SciPy with Python functions.
+"""Find roots and solve differential equations with any callable, and compare with SciPy.
 
 SciPy's `brentq` and `solve_ivp` call Python functions only. The solvers in C here call those as
 well, and native functions in any box with no Python in between. The program builds them, checks

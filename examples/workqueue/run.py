@@ -1,4 +1,4 @@
-"""Native threads take jobs out of a queue, run them without the GIL and hand them back to Python.
+"""Run jobs from a queue in native threads without the GIL, and return them to Python.
 
 The queue and its jobs are twice there, in C and in C++; to Python they are the same.
 """

@@ -1,4 +1,4 @@
-"""libcbor encodes and checks data; it declares functions with empty parentheses, as `f()`."""
+"""Encode and check data with libcbor, whose functions are declared with empty parentheses."""
 
 import nativecall as nc
 

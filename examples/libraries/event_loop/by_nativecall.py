@@ -1,4 +1,4 @@
-"""A loop of libuv's calls Python functions again and again, until they say no."""
+"""Call Python functions from a loop of libuv until they return false."""
 
 import nativecall as nc
 

@@ -1,4 +1,4 @@
-"""FFTW transforms a signal, and finds the tones in it."""
+"""Transform a signal with FFTW, and find the tones in it."""
 
 import numpy as np
 

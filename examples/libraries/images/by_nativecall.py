@@ -1,4 +1,4 @@
-"""libwebp compresses an image; a Python function, set after its struct was initialised, gets it."""
+"""Compress an image with libwebp, which passes the bytes to a Python function in a struct."""
 
 import nativecall as nc
 

@@ -1,4 +1,4 @@
-"""LAPACK solves equations and BLAS multiplies matrices, both Fortran's."""
+"""Solve equations with LAPACK and multiply matrices with BLAS, both in Fortran."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""liblo's server calls a Python function in a thread of its own, with a Python object."""
+"""Receive messages of liblo in a Python function, which runs in a thread of the library."""
 
 import queue
 

@@ -1,4 +1,4 @@
-"""PROJ projects coordinates, which are unions, passed and returned by value."""
+"""Project coordinates with PROJ, which passes and returns them as unions by value."""
 
 import nativecall as nc
 

@@ -1,4 +1,4 @@
-"""GSL integrates log(x) / sqrt(x), a Python function in a struct."""
+"""Integrate log(x) / sqrt(x) with GSL: a Python function in a struct."""
 
 import math
 

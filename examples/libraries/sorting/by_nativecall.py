@@ -1,4 +1,4 @@
-"""qsort orders cities by a Python function, which may fail."""
+"""Sort cities with qsort and a Python function, which may raise."""
 
 import nativecall as nc
 

@@ -1,4 +1,4 @@
-"""SQLite with a function of Python's in SQL, and a callback for rows."""
+"""Call a Python function from SQL, and get the rows of SQLite in a callback."""
 
 import nativecall as nc
 

@@ -1,4 +1,4 @@
-"""SQLite gives text as `const unsigned char *`: rows of a table as strings."""
+"""Read rows of SQLite as strings: it returns text as ``const unsigned char *``."""
 
 import nativecall as nc
 

@@ -1,4 +1,4 @@
-"""libass reports what is wrong in subtitles to a Python function, which gets a `va_list`."""
+"""Get the messages of libass in a Python function, which receives a ``va_list``."""
 
 import nativecall as nc
 

@@ -1,4 +1,4 @@
-"""nftw walks through a tree of files and calls a Python function for each."""
+"""Walk through a tree of files with nftw, which calls a Python function for each."""
 
 import os
 import tempfile

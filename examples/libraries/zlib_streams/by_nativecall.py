@@ -1,4 +1,4 @@
-"""zlib compresses and decompresses in pieces of 256 bytes."""
+"""Compress and decompress with zlib, in pieces of 256 bytes."""
 
 import nativecall as nc
 
