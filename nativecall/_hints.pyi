@@ -1,10 +1,12 @@
 # Argument types of native functions, for type checkers only. The stubs that `nativecall stubs`
-# writes import these names. This module does not exist at run time.
+# writes import these names and no other module of the package. It does not exist at run time.
 from _ctypes import CFuncPtr, _CArgObject
 from collections.abc import Callable
 from typing import Any, Protocol, SupportsComplex, SupportsFloat, SupportsIndex, TypeAlias
 
 from typing_extensions import Buffer
+
+from ._library.types import Types as Types
 
 class _CffiData(Protocol):
     # cffi's pointers, as types-cffi declares them. Without those stubs, cffi's pointers are Any.
