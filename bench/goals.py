@@ -93,22 +93,19 @@ def _first(section: Section) -> Iterator[Goal]:
         yield _ratio(f"{row} / {peer}", section, row, first.OURS, peer, most)
 
 
+def _more(section: Section, row: str, subject: str, peer: str | None, bound: float) -> Goal:
+    """Judge how much more than its peer, or than nothing, a subject takes."""
+    group = _both(section.group(row), subject, peer or subject)
+    what = f"{row}: {subject}" + (f" - {peer}" if peer else "")
+    if group is None:
+        return Goal(what, bound, "", True, None, "not measured")
+    summary = group.difference(subject, peer) if peer else group.summaries()[subject]
+    return Goal(what, bound, group.unit, True, summary.median, _spread(summary))
+
+
 def _lookup(section: Section) -> Iterator[Goal]:
-    for row in lookup.LOOPS.values():
-        for subject in (OFFSET, SLOT):
-            what = f"{subject}: time over a function pointer, {row} calls"
-            group = _both(section.group(row), subject, POINTER)
-            if group is None:
-                yield Goal(what, 0.5, "ns", True, None, "not measured")
-            else:
-                summary = group.difference(subject, POINTER)
-                yield Goal(what, 0.5, "ns", True, summary.median, _spread(summary))
-    for subject, bound in ((OFFSET, 12.0), (SLOT, 20.0)):
-        what = f"{subject}: instructions over a function pointer"
-        group = _both(section.group(lookup.INSTRUCTIONS), subject, POINTER)
-        # The start of the process, which is counted too, differs by some from run to run.
-        found = round(group.difference(subject, POINTER).median, 2) if group else None
-        yield Goal(what, bound, "instructions", True, found, "" if group else "not measured")
+    for row, subject, peer, bound in lookup.MOST:
+        yield _more(section, row, subject, peer, bound)
     for row in lookup.LOOPS.values():
         for subject in (OFFSET, SLOT):
             yield _against_capsule(section, row, subject)

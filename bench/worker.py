@@ -3,6 +3,7 @@
     python -m bench.worker SECTION QUICK SEED
     python -m bench.worker counted               the loops to be counted by callgrind
     python -m bench.worker calls-once            first calls of many signatures
+    python -m bench.worker alone PATH QUICK SEED misses without nativecall
 
 Where the operating system can, a section runs pinned to the last CPU it may use.
 """
@@ -35,8 +36,13 @@ def main(arguments: list[str]) -> None:
     if arguments == ["calls-once"]:
         json.dump(importlib.import_module("bench.rows.first").run_first(), sys.stdout)
         return
-    name, quick, seed = arguments
     pin()
+    if arguments[0] == "alone":
+        json.dump(
+            importlib.import_module("bench.rows.lookup").run_alone(*arguments[1:]), sys.stdout
+        )
+        return
+    name, quick, seed = arguments
     module = importlib.import_module(f"bench.rows.{name}")
     section = module.measure(Effort(quick == "quick", int(seed)))
     json.dump(section.to_raw(), sys.stdout)

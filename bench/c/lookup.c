@@ -12,7 +12,7 @@
  * function pointer that is in a register. All reach the same C function, which lies in another
  * library. The loops hold the GIL, which only the ways through Python objects need.
  *
- * Without the nativecall headers (BENCH_WITHOUT_NATIVECALL) only the peers' ways are compiled.
+ * Two ways call nothing: `miss` looks whether an object can have entries, and `nothing` does not.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,10 +21,9 @@
 #include <string.h>
 #include <time.h>
 
-#ifndef BENCH_WITHOUT_NATIVECALL
+#include "nativecall/callback.h"
+#include "nativecall/dispatch.h"
 #include "nativecall/extensibletype.h"
-#include "nativecall/nativecallable.h"
-#endif
 
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
@@ -41,20 +40,26 @@
 
 typedef double (*Function)(double);
 
-/* The subjects of the loops, set by prepare(). */
-typedef struct {
-    Function plain;       /* the C function itself */
-    PyObject *dictionary; /* {key: capsule of the function} */
-    PyObject *builtin;    /* a hand-written METH_O function around it */
-    PyObject *callable;   /* nc.wrap(address, "d:d") */
-} Subjects;
-
-static Subjects subjects;
-static PyObject *capsule_key; /* interned */
+/* The subjects of the loops, set by prepare(); every function adds 1. */
+static Function subject_plain;       /* the C function itself */
+static PyObject *subject_dictionary; /* {key: capsule of the function} */
+static PyObject *subject_builtin;    /* a hand-written METH_O function around it */
+static PyObject *subject_lambda;     /* a Python function */
+static PyObject *subject_callable;   /* nc.wrap(address, "d:d") */
+static PyObject *subject_final;      /* of provide.h, with a call table (provider.c) */
+static PyObject *subject_open;       /* of provide.h, by tier 2 only */
+static PyObject *subject_exported;   /* subject_callable.to_capsule() */
+static PyObject *capsule_key;        /* interned */
 
 INLINE double call_plain(Function function, double x)
 {
     return function(x);
+}
+
+INLINE double call_nothing(PyObject *object, double x)
+{
+    (void)object;
+    return x + 1.0;
 }
 
 INLINE double call_capsule(PyObject *dictionary, double x)
@@ -80,7 +85,6 @@ INLINE double call_boxed(PyObject *callable, double x)
     return value;
 }
 
-#ifndef BENCH_WITHOUT_NATIVECALL
 static const char *signature_d_d; /* interned */
 
 /* No entry: as every consumer must, call through Python. */
@@ -101,12 +105,81 @@ INLINE double call_slot(PyObject *object, double x)
     return found != NULL ? ((Function)found)(x) : call_otherwise(object, x);
 }
 
-#endif
+INLINE double call_miss(PyObject *object, double x)
+{
+    return nc_abi_offers(object) ? NAN : x + 1.0;
+}
+
+NC_DISPATCH(evaluate, double, (double));
+NC_DISPATCH_PROMOTED(promote, double, (float), NC_PROMOTED(double, (double)));
+
+INLINE double call_dispatch(PyObject *object, double x)
+{
+    double y;
+    return evaluate(object, &y, x) == 0 ? y : NAN;
+}
+
+INLINE double call_promoted(PyObject *object, double x)
+{
+    double y;
+    return promote(object, &y, (float)x) == 0 ? y : NAN;
+}
+
+static NcCallbackSignature accepted[] = {
+    NC_CALLBACK_ACCEPT_WITH_DATA("double (double, int *, void *)"),
+    NC_CALLBACK_ACCEPT("double (double)"),
+};
+
+/* What a library calls. */
+NOINLINE static double thunk(double x, void *data)
+{
+    NcCallback *f = (NcCallback *)data;
+    NcCallbackCall python;
+    int error = 0;
+    double y = NAN;
+    if (f->function != NULL)
+        return f->matched == 1 ? NC_CALLBACK_FUNCTION(f, Function)(x)
+                               : NC_CALLBACK_FUNCTION(f, double (*)(double, int *, void *))(
+                                     x, &error, f->user_data);
+    if (nc_callback_enter(f, &python)) {
+        PyObject *result = PyObject_CallFunction(python.callable, "d", x);
+        y = result != NULL ? PyFloat_AsDouble(result) : NAN;
+        Py_XDECREF(result);
+        if (nc_callback_leave(&python) < 0)
+            y = NAN;
+    }
+    return y;
+}
+
+INLINE double call_callback(PyObject *object, double x)
+{
+    NcCallback f;
+    double y;
+    if (nc_callback_prepare(&f, object, accepted, 2, NC_CALLBACK_HOLDS_GIL) < 0)
+        return NAN;
+    y = thunk(x, &f);
+    return nc_callback_release(&f) < 0 ? NAN : y;
+}
+
+/* apply(object, x) -> object(x), called without the GIL as SciPy's test_call_simple() does. */
+static PyObject *apply(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *object;
+    double x, y;
+    NcCallback f;
+    if (!PyArg_ParseTuple(args, "Od", &object, &x) ||
+        nc_callback_prepare(&f, object, accepted, 2, NC_CALLBACK_TRUSTS_NAMES) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    y = thunk(x, &f);
+    Py_END_ALLOW_THREADS;
+    return nc_callback_release(&f) < 0 ? NULL : PyFloat_FromDouble(y);
+}
 
 #define LOOPS(way, call, type, member)                                                             \
     NOINLINE static double way##_sum(size_t count)                                                 \
     {                                                                                              \
-        type subject = subjects.member;                                                            \
+        type subject = subject_##member;                                                           \
         double sum = 0.0;                                                                          \
         for (size_t i = 0; i < count; i++) {                                                       \
             CHANGED(subject);                                                                      \
@@ -116,7 +189,7 @@ INLINE double call_slot(PyObject *object, double x)
     }                                                                                              \
     NOINLINE static double way##_each(size_t count)                                                \
     {                                                                                              \
-        type subject = subjects.member;                                                            \
+        type subject = subject_##member;                                                           \
         for (size_t i = 0; i < count; i++) {                                                       \
             double result;                                                                         \
             CHANGED(subject);                                                                      \
@@ -126,13 +199,24 @@ INLINE double call_slot(PyObject *object, double x)
         return (double)count * call(subject, ARGUMENT);                                            \
     }
 
-LOOPS(plain, call_plain, Function, plain)
-LOOPS(capsule, call_capsule, PyObject *, dictionary)
-LOOPS(boxed_builtin, call_boxed, PyObject *, builtin)
-#ifndef BENCH_WITHOUT_NATIVECALL
-LOOPS(offset, call_offset, PyObject *, callable)
-LOOPS(slot, call_slot, PyObject *, callable)
-#endif
+#define WAYS(X)                                                                                    \
+    X(plain, call_plain, Function, plain)                                                          \
+    X(capsule, call_capsule, PyObject *, dictionary)                                               \
+    X(boxed_builtin, call_boxed, PyObject *, builtin)                                              \
+    X(boxed_lambda, call_boxed, PyObject *, lambda)                                                \
+    X(offset, call_offset, PyObject *, callable)                                                   \
+    X(slot, call_slot, PyObject *, callable)                                                       \
+    X(nothing, call_nothing, PyObject *, lambda)                                                   \
+    X(miss, call_miss, PyObject *, lambda)                                                         \
+    X(dispatch, call_dispatch, PyObject *, callable)                                               \
+    X(dispatch_promoted, call_promoted, PyObject *, callable)                                      \
+    X(dispatch_final, call_dispatch, PyObject *, final)                                            \
+    X(dispatch_open, call_dispatch, PyObject *, open)                                              \
+    X(dispatch_lambda, call_dispatch, PyObject *, lambda)                                          \
+    X(callback, call_callback, PyObject *, callable)                                               \
+    X(callback_exported, call_callback, PyObject *, exported)                                      \
+    X(callback_lambda, call_callback, PyObject *, lambda)
+WAYS(LOOPS)
 
 typedef struct {
     const char *name;
@@ -140,13 +224,8 @@ typedef struct {
     double (*each)(size_t);
 } Way;
 
-#define WAY(way) {#way, way##_sum, way##_each}
-static const Way ways[] = {
-    WAY(plain),  WAY(capsule), WAY(boxed_builtin),
-#ifndef BENCH_WITHOUT_NATIVECALL
-    WAY(offset), WAY(slot),
-#endif
-};
+#define WAY(way, call, type, member) {#way, way##_sum, way##_each},
+static const Way ways[] = {WAYS(WAY)};
 
 static double now_ns(void)
 {
@@ -155,38 +234,21 @@ static double now_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static PyObject *names(PyObject *module, PyObject *unused)
-{
-    PyObject *list = PyList_New(0);
-    (void)module;
-    (void)unused;
-    for (size_t i = 0; list != NULL && i < sizeof ways / sizeof *ways; i++) {
-        PyObject *name = PyUnicode_FromString(ways[i].name);
-        if (name == NULL || PyList_Append(list, name) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(name);
-    }
-    return list;
-}
-
-/* prepare(address, builtin, callable): objects that are not there are None. */
+/* prepare(address, builtin, lambda, ...): in the order above; those that are absent are left out. */
 static PyObject *prepare(PyObject *module, PyObject *args)
 {
     unsigned long long address;
-    PyObject *objects[2], *capsule;
-    PyObject **members[2] = {&subjects.builtin, &subjects.callable};
+    PyObject *capsule;
     (void)module;
-    if (!PyArg_ParseTuple(args, "KOO", &address, &objects[0], &objects[1]))
+    if (!PyArg_ParseTuple(args, "K|OOOOOO", &address, &subject_builtin, &subject_lambda,
+                          &subject_callable, &subject_final, &subject_open, &subject_exported))
         return NULL;
-    subjects.plain = (Function)(uintptr_t)address;
-    for (int i = 0; i < 2; i++) {
-        Py_INCREF(objects[i]);
-        Py_XSETREF(*members[i], objects[i]);
-    }
+    Py_INCREF(args); /* keeps them for ever */
+    subject_plain = (Function)(uintptr_t)address;
     capsule = PyCapsule_New((void *)(uintptr_t)address, CAPSULE_NAME, NULL);
-    Py_XSETREF(subjects.dictionary, capsule ? PyDict_New() : NULL);
-    if (subjects.dictionary == NULL ||
-        PyDict_SetItem(subjects.dictionary, capsule_key, capsule) < 0) {
+    Py_XSETREF(subject_dictionary, capsule ? PyDict_New() : NULL);
+    if (subject_dictionary == NULL ||
+        PyDict_SetItem(subject_dictionary, capsule_key, capsule) < 0) {
         Py_XDECREF(capsule);
         return NULL;
     }
@@ -223,8 +285,8 @@ static PyObject *sample(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"names", names, METH_NOARGS, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
+    {"apply", apply, METH_VARARGS, NULL},
     {"sample", sample, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -233,10 +295,8 @@ static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "bench_lookup", .m
 
 PyMODINIT_FUNC PyInit_bench_lookup(void)
 {
-#ifndef BENCH_WITHOUT_NATIVECALL
     if (PyCustomSlots_Import() < 0 || nc_signature_intern("d:d", &signature_d_d) < 0)
         return NULL;
-#endif
     capsule_key = PyUnicode_InternFromString("d:d");
     return capsule_key != NULL ? PyModule_Create(&module) : NULL;
 }

@@ -278,16 +278,16 @@ def make_cython_library(name: str, directory: Path) -> None:
     )
 
 
-def make_lookup(directory: Path) -> None:
-    """Compile the extension of lookup loops against the installed headers."""
-    source = C_PROGRAMS / "lookup.c"
-    extension(directory, "bench_lookup", [source], include_dirs=[str(include_directory())])
+def make_program(name: str, options: Sequence[str], directory: Path) -> None:
+    """Compile an extension of loops against the installed headers."""
+    source, include = C_PROGRAMS / f"{name}.c", str(include_directory())
+    extension(directory, f"bench_{name}", [source], include_dirs=[include], compile_args=options)
 
 
-def make_lookup_peers(directory: Path) -> None:
-    """Compile the same extension without nativecall: the peers' loops only."""
-    without = [("BENCH_WITHOUT_NATIVECALL", None)]
-    extension(directory, "bench_lookup", [C_PROGRAMS / "lookup.c"], define_macros=without)
+def program(name: str, *options: str) -> Target:
+    """Return the target of such an extension."""
+    source = C_PROGRAMS / f"{name}.c"
+    return Target(partial(make_program, name, options), (source,), uses_headers=True)
 
 
 KERNELS = (HERE / "kernels.c", HERE / "kernels.h")
@@ -317,8 +317,8 @@ TARGETS = {
     },
     "cffi_values": Target(make_cffi_values, VALUES, ("cffi",)),
     "cython_values": Target(make_cython_values, (*VALUES, HERE / "values_peer.pyx"), ("Cython",)),
-    "lookup": Target(make_lookup, (C_PROGRAMS / "lookup.c",), uses_headers=True),
-    "lookup_peers": Target(make_lookup_peers, (C_PROGRAMS / "lookup.c",)),
+    "lookup": program("lookup"),
+    **{f"provider{number}": program("provider", f"-DWITH={number}") for number in range(3)},
 }
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from bench import installed, timing
-from bench.peers import Call
+from bench.peers import Call, build, load_module
 from bench.rows import Effort, libraries
 from bench.rows.calls import EMPTY, TARGET_NS
 from bench.section import Group, Section
@@ -222,7 +222,40 @@ def _thunks(tools: Tools) -> list[Line]:
     ]
 
 
-LINES: tuple[Callable[[Tools], list[Line]], ...] = (_lookups, _wraps, _callbacks, _boxes, _thunks)
+# -- callbacks that C code accepts ---------------------------------------------------------------
+
+ACCEPTED = "a callback accepted by C code, and called once"
+CCALLBACK = "SciPy's ccallback"
+
+
+def _accepted(_: Tools) -> list[Line]:
+    from scipy import LowLevelCallable
+    from scipy._lib import _test_ccallback
+
+    names = {
+        "scipy": _test_ccallback.test_call_simple,
+        "ours": load_module("lookup", "bench_lookup").apply,
+        "low": LowLevelCallable(_test_ccallback.test_get_plus1_capsule()),
+        "g": lambda x: x + 1.0,
+    }
+    statements = {
+        f"{CCALLBACK}, a LowLevelCallable": "scipy(low, 0.5)",
+        f"{CCALLBACK}, a lambda": "scipy(g, 0.5)",
+        "callback.h, a LowLevelCallable": "ours(low, 0.5)",
+        "callback.h, a lambda": "ours(g, 0.5)",
+    }
+    calls = {what: Call(text, names) for what, text in statements.items()}
+    return [Line(ACCEPTED, f"{CCALLBACK}, a LowLevelCallable", calls)]
+
+
+LINES: tuple[Callable[[Tools], list[Line]], ...] = (
+    _lookups,
+    _wraps,
+    _callbacks,
+    _boxes,
+    _thunks,
+    _accepted,
+)
 GOALS = (
     Most(LOOKUPS, "f[…]", DICT, 2.0),
     *[Most(WRAPS, f"wrap(…){called}", f"{FFI_CAST}{called}", 3.0) for called in ("", ", called")],
@@ -239,6 +272,10 @@ GOALS = (
         Most(THUNKS, f"{what}{called}", f"{FFI_CALLBACK}{called}", 0.75)
         for called in ("", ", called")
         for what in ("f.bind(…)", "f.convert(…)")
+    ],
+    *[
+        Most(ACCEPTED, f"callback.h, {what}", f"{CCALLBACK}, {what}", 1.0)
+        for what in ("a LowLevelCallable", "a lambda")
     ],
 )
 
@@ -326,7 +363,7 @@ def measure(effort: Effort) -> Section:
     for lines in LINES:
         try:
             found = lines(tools)
-        except ImportError as error:
+        except (ImportError, build.BuildError) as error:
             section.absent[lines.__name__.strip("_")] = str(error)
             continue
         section.groups += [measure_line(line, effort) for line in found]
