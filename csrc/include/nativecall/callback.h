@@ -427,7 +427,8 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
         return -1;
     }
     Py_INCREF(obj);
-    callback->finalizer = NC_UNLIKELY(nc_is_finalizing()) ? PyGILState_GetThisThreadState() : NULL;
+    const int enters = (options & NC_CALLBACK_HOLDS_GIL) == 0;
+    callback->finalizer = enters && nc_is_finalizing() ? PyGILState_GetThisThreadState() : NULL;
     if ((options & NC_CALLBACK_NESTS) != 0) {
         callback->outer = nc_callback_innermost;
         nc_callback_innermost = callback;
@@ -451,12 +452,11 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
     if (object == NULL) {
         return PyErr_Occurred() ? -1 : 0;
     }
-    for (NcCallback **at = &nc_callback_innermost; *at != NULL; at = &(*at)->outer) {
-        if (*at == callback) {
-            *at = callback->outer;
-            break;
-        }
+    NcCallback *none = NULL; /* a thread's variable is slow to find */
+    NcCallback **at = (callback->options & NC_CALLBACK_NESTS) != 0 ? &nc_callback_innermost : &none;
+    for (; *at != NULL && *at != callback; at = &(*at)->outer) {
     }
+    *at = *at != NULL ? callback->outer : NULL;
     PyObject *raised = nc_exception_take();
     if (failed == NC_FAILED_RAISED) {
         if (raised != NULL) {

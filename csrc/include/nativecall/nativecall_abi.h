@@ -223,7 +223,7 @@ static inline const PyNativeCallableEntry *nc_abi_ask(PyObject *given, const cha
     PyObject *obj = nc_abi_behind(given);
     const NcNativeApi *api = nc_abi_api(Py_TYPE(obj));
     const PyNativeCallableEntry *entry = api && api->find ? api->find(obj, text, refuse) : NULL;
-    entry != NULL ? PyErr_Clear() : (void)0; /* ignore an exception set alongside an entry */
+    !entry || !PyErr_Occurred() ? (void)0 : PyErr_Clear(); /* ignored beside an entry */
     int fits = entry && entry->signature && entry->funcptr && !strcmp(entry->signature, text);
     return fits && (entry->flags & (refuse | NC_FLAGS_ABI_MASK)) == 0 ? entry : NULL;
 }
