@@ -274,8 +274,8 @@ GOALS = (
         for what in ("f.bind(…)", "f.convert(…)")
     ],
     *[
-        Most(ACCEPTED, f"callback.h, {what}", f"{CCALLBACK}, {what}", 1.0)
-        for what in ("a LowLevelCallable", "a lambda")
+        Most(ACCEPTED, f"callback.h, {what}", f"{CCALLBACK}, {what}", bound)
+        for what, bound in (("a LowLevelCallable", 1.0), ("a lambda", 1.2))
     ],
 )
 
