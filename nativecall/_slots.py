@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from . import _ext, _lib
-from ._errors import TYPE_CHECKING
+from ._errors import TYPE_CHECKING, wrong_type
 
 extensibletype = _ext.extensibletype
 PADDING = 1  # the key of placeholder rows; it may occur more than once
@@ -50,13 +50,18 @@ def customslots(obj: object) -> tuple[Slot, ...]:
     Parameters
     ----------
     obj : object
-        If this is an extensible type, the rows of the type itself are returned.
+        If this is a type that offers slots, the rows of the type itself are returned.
 
     Returns
     -------
     tuple of Slot
-        The object's own rows, then the rows of its type with keys that the object's rows lack.
-        Empty if there are no rows.
+        The object's own rows, then the rows of its type, then those that `__nativecall_slots__`
+        offers. Later rows with the key of an earlier one are left out. Empty if there are no rows.
+
+    Raises
+    ------
+    TypeError
+        If `__nativecall_slots__` is neither a capsule of rows nor None.
 
     Examples
     --------
@@ -70,25 +75,39 @@ def customslots(obj: object) -> tuple[Slot, ...]:
 
     there = ffi.cast("PyObject *", id(obj))
     if issubclass(type(obj), extensibletype):
-        rows = _rows(ffi.cast("PyHeapExtensibleTypeObject *", there).etp_custom_slots)
+        tables = [ffi.cast("PyHeapExtensibleTypeObject *", there).etp_custom_slots]
     else:
-        own = _rows(lib.nc_slots_of_object(there))
-        keys = {row.id for row in own} - {PADDING}
-        rows = own + [row for row in _rows(lib.nc_slots_of(there)) if row.id not in keys]
-    return tuple([Slot(_key(row.id), row.flags, row.data.flags) for row in rows])
+        tables = [lib.nc_slots_of_object(there), lib.nc_slots_of(there)]
+    rows = [row for one in tables if one for row in lib.nc_slottable_rows(one)[0 : one.count]]
+    rows += _offered(obj if issubclass(type(obj), type) else type(obj))
+    first = {row.id: row for row in reversed(rows)}
+    kept = [row for row in rows if row.id == PADDING or row is first[row.id]]
+    return tuple([Slot(_key(row.id), row.flags, row.data.flags) for row in kept])
 
 
-def _rows(table: Foreign) -> list[Foreign]:
-    """Return the rows of a slot table, which lives as long as its type."""
-    from ._core import lib
+def _offered(kind: Foreign) -> list[Foreign]:
+    """Return the rows that the attribute `__nativecall_slots__` of a type offers."""
+    from ._core import ffi
+    from ._values.capsules import get_pointer
 
-    return [*lib.nc_slottable_rows(table)[0 : table.count]] if table else []
+    rows: list[Foreign] = []
+    for owner in [one for one in kind.__mro__ if "__nativecall_slots__" in vars(one)]:
+        given = vars(owner)["__nativecall_slots__"]
+        if given is None:
+            break
+        try:
+            row = ffi.cast("PyCustomSlot *", get_pointer(given, b"nativecall_slots_v1"))
+        except ValueError:
+            who = f"'__nativecall_slots__' of {owner.__name__}"
+            raise wrong_type(who, "a capsule named 'nativecall_slots_v1' or None", given) from None
+        while row.id:
+            rows.append(row[0])
+            row += 1
+    return rows
 
 
 def _key(id: int) -> bytes | int:
-    if id % 2:
-        return id
-    text = _lib.interned(id)
+    text = None if id % 2 else _lib.interned(id)
     return id if text is None else text
 
 

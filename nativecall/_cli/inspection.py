@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
+from operator import methodcaller
 
 from .. import _ext, _lib
 from .._callable.callable import NativeCallable
@@ -59,18 +60,11 @@ def run(place: str, *, as_json: bool = False) -> int:
     rows = [] if made is None else _entries(made)
     if made is None and (address or wants):
         rows = [{"name": place, "signature": None, "c": None, "address": address}]
-    slots = [
-        {
-            "key": slot.key.decode("utf-8", "backslashreplace")
-            if isinstance(slot.key, bytes)
-            else slot.key,
-            "flags": slot.flags,
-            "data": slot.data,
-        }
-        for slot in customslots(obj)
-    ]
-    whole = {"object": place, "what": f"a {_type_name(type(obj))}", "note": note}
-    print(json.dumps({**whole, "entries": rows, "slots": slots}, indent=1, ensure_ascii=False))
+    slots = [slot._asdict() for slot in customslots(obj)]
+    what = f"a {_type_name(type(obj))}"
+    whole = {"object": place, "what": what, "note": note, "entries": rows, "slots": slots}
+    decode = methodcaller("decode", "utf-8", "backslashreplace")  # of the keys that are bytes
+    print(json.dumps(whole, indent=1, ensure_ascii=False, default=decode))
     return 0 if found or slots else 1
 
 
@@ -243,7 +237,7 @@ def _show_slots(output: Output, obj: object, offers: bool) -> bool:
     slots = customslots(obj)
     used = any(slot.key != PADDING for slot in slots)
     if used:
-        kind = obj if isinstance(obj, extensibletype) else type(obj)
+        kind = obj if isinstance(obj, type) else type(obj)
         output.text(f"slots of the type {_type_name(kind)}:")
         output.table(*slot_rows(slots))
         calls = any(slot.key in _CALL_TABLES for slot in slots)

@@ -148,6 +148,39 @@ def test_slots_by_an_attribute(provides):
     assert (ask(Both(), FIRST), ask(Both(), SECOND)) == (1, 8)
 
 
+def test_python_code_sees_slots_by_an_attribute(provides, fails):
+    base, both = provides.Slotted, (nc.Slot(FIRST, 0, 7), nc.Slot(SECOND, 0, 8))
+
+    class Sub(base):
+        pass
+
+    class Removes(Sub):
+        __nativecall_slots__ = None
+
+    class Wrong(Sub):
+        __nativecall_slots__ = base.__basicsize__
+
+    class Named(Sub):
+        __nativecall_slots__ = provides.Open.__dict__["__nativecall_api__"]
+
+    class Own(metaclass=nc.extensibletype):
+        __customslots__ = {SECOND: 1}
+        __nativecall_slots__ = base.__nativecall_slots__
+
+    for obj in (base, base(), Sub, Sub()):
+        assert nc.customslots(obj) == both
+    for obj in (Removes, Removes(), provides.Open(), int, 3):
+        assert nc.customslots(obj) == ()
+    assert nc.customslots(Own()) == nc.customslots(Own) == (nc.Slot(SECOND, 0, 1), both[0])
+    for kind, found in ((Wrong, "int"), (Named, "PyCapsule")):
+        with fails(
+            TypeError,
+            f"'__nativecall_slots__' of {kind.__name__} must be a capsule named "
+            f"'nativecall_slots_v1' or None (got {found})",
+        ):
+            nc.customslots(kind())
+
+
 def test_no_runtime_is_needed(path, provides):
     """Without one, types are ordinary; a runtime that comes later finds their entries."""
     code = f"""

@@ -53,24 +53,10 @@ NC_STATIC_INLINE int PyCustomSlots_Check(PyObject *obj)
 /* Return the published table of obj's type, or NULL. */
 NC_STATIC_INLINE const PyCustomSlotTable *nc_slots_of(PyObject *obj)
 {
-    PyTypeObject *type = Py_TYPE(obj);
-    if (!nc_type_has_metatype(type, nc_metatype)) {
-        return NULL;
-    }
-    return (const PyCustomSlotTable *)NC_ABI_LOAD(
-        &((PyHeapExtensibleTypeObject *)(void *)type)->etp_custom_slots);
-}
-
-/* Return where obj stores the pointer to its own slot table, or NULL if its type has no slot for
- * that pointer. */
-NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
-{
-    const PyCustomSlotTable *table = nc_slots_of(obj);
-    const PyCustomSlot *slot = table == NULL
-                                   ? NULL
-                                   : nc_slottable_find_expected(table, PYCUSTOMSLOT_OBJECTSLOTS_ID,
-                                                                PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS);
-    return slot != NULL ? (char *)obj + slot->data.objoffset : NULL;
+    PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)Py_TYPE(obj);
+    return NC_LIKELY(PyCustomSlots_Check(obj))
+               ? (const PyCustomSlotTable *)NC_ABI_LOAD(&type->etp_custom_slots)
+               : NULL;
 }
 
 /* Return the number of rows, including skip rows; 0 without slots. */
@@ -94,10 +80,17 @@ NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_Find(PyObject *obj, uintptr_t
                                                         Py_ssize_t expected_pos)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);
-    if (NC_UNLIKELY(table == NULL)) {
-        return NULL;
-    }
-    return nc_slottable_find_expected(table, id, (intptr_t)expected_pos);
+    return NC_LIKELY(table != NULL) ? nc_slottable_find_expected(table, id, (intptr_t)expected_pos)
+                                    : NULL;
+}
+
+/* Return where obj stores the pointer to its own slot table, or NULL if its type has no slot for
+ * that pointer. */
+NC_STATIC_INLINE void *nc_object_slots_place(PyObject *obj)
+{
+    const PyCustomSlot *slot =
+        PyCustomSlots_Find(obj, PYCUSTOMSLOT_OBJECTSLOTS_ID, PYCUSTOMSLOT_OBJECTSLOTS_FAVPOS);
+    return slot != NULL ? (char *)obj + slot->data.objoffset : NULL;
 }
 
 /* Return the object's own slot table, or NULL. */
@@ -130,10 +123,7 @@ NC_STATIC_INLINE uintptr_t PyCustomSlots_Flags(PyObject *obj, uintptr_t id, Py_s
 NC_STATIC_INLINE const PyCustomSlot *PyCustomSlots_FindKey(PyObject *obj, const char *key)
 {
     const PyCustomSlotTable *table = nc_slots_of(obj);
-    if (NC_UNLIKELY(table == NULL)) {
-        return NULL;
-    }
-    return nc_slottable_find(table, (uintptr_t)(const void *)key);
+    return table != NULL ? nc_slottable_find(table, (uintptr_t)(const void *)key) : NULL;
 }
 
 /* Return the row that PyCustomSlots_FindOnObject finds, otherwise the row of the first class in the
