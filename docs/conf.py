@@ -11,7 +11,7 @@ author = "The nativecall developers"
 version = release = version_of("nativecall")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-extensions += ["cnames", "gallery", "llms", "pagelinks"]  # in _extensions
+extensions += ["cnames", "gallery", "llms", "pagelinks", "sentences"]  # in _extensions
 root_doc = "index"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_extensions", "_templates"]
