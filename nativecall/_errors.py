@@ -259,10 +259,13 @@ class SymbolError(NativeCallError, AttributeError):
         self.matches: tuple[str, ...] = tuple(matches)
 
     @classmethod
-    def missing(cls, symbol: str, where: str, candidates: "Iterable[str]" = ()) -> "SymbolError":
+    def missing(
+        cls, symbol: str, where: str, candidates: "Iterable[str]" = (), among: str = ""
+    ) -> "SymbolError":
         """Return the error for a `symbol` missing in `where`; suggest the closest candidates."""
         matches = tuple(closest(symbol, candidates))
-        return cls(f"no symbol {symbol!r} in {where!r}{did_you_mean(matches)}", symbol, matches)
+        message = f"no symbol {symbol!r} in {where!r}{among}{did_you_mean(matches)}"
+        return cls(message, symbol, matches)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.args[0], self.symbol, self.matches)

@@ -478,19 +478,16 @@ class Library(Single):
                 function = made[name] = self[found_as]
                 return function
         self._raise_refused(name)
-        if self._handle is not None and _lib.library_symbol(self._handle, name):
-            problem = f"{name!r} of {self._called} has no declaration"
-            options = self._given[-1]
-            if isinstance(options, dict) and options.get("only") is not None:
-                problem += f" among those that only= names; add {name!r} there, or"
-            else:
-                problem += ";"
+        handle, options = self._open(), self._given[-1]
+        only = isinstance(options, dict) and options.get("only") is not None
+        if _lib.library_symbol(handle, name):
+            hint = f" among those that only= names; add {name!r} there, or" if only else ";"
+            problem = f"{name!r} of {self._called} has no declaration{hint}"
             raise SymbolError(f"{problem} use function({name!r}, signature)", name)
-        self._open()
         known = [*declarations.functions, *declarations.constants, *declarations.variables]
-        raise SymbolError.missing(
-            name, self.name or "the process", known or exported_like(name, self._handle, self.path)
-        )
+        known = known or exported_like(name, handle, self.path)
+        among = " among the names that only= selects" if only else ""
+        raise SymbolError.missing(name, self.name or "the process", known, among)
 
     @property
     def skipped(self) -> dict[str, str]:
