@@ -25,21 +25,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* set_callable_class(type): sets the class of new callables, NativeCallable. May be called only
- * once. */
-static PyObject *set_callable_class(PyObject *Py_UNUSED(module), PyObject *type)
+/* set_class(type): sets the class of new callables, Records or struct pointers: whichever base
+ * class of the core the type has. Each class can be set only once. Records keep the tp_dealloc of
+ * the core: the default for Python classes takes longer than creating a Record. */
+static PyObject *set_class(PyObject *Py_UNUSED(module), PyObject *type)
 {
-    PyTypeObject *base = (PyTypeObject *)(void *)&NcCallable_Type;
-    if (nc_callable_class != base) {
-        PyErr_SetString(PyExc_RuntimeError, "the class of callables is already set");
-        return NULL;
+    PyTypeObject *const bases[] = {(PyTypeObject *)(void *)&NcCallable_Type, &NcRecordBase_Type,
+                                   &NcStructPointer_Type};
+    PyTypeObject **const places[] = {&nc_callable_class, &nc_record_class,
+                                     &nc_struct_pointer_class};
+    for (size_t i = 0; PyType_Check(type) && i < Py_ARRAY_LENGTH(bases); i++) {
+        if (PyType_IsSubtype((PyTypeObject *)(void *)type, bases[i]) &&
+            (*places[i] == NULL || *places[i] == bases[i])) {
+            *places[i] = (PyTypeObject *)(void *)Py_NewRef(type);
+            if (bases[i] == &NcRecordBase_Type) {
+                nc_record_class->tp_dealloc = NcRecordBase_Type.tp_dealloc;
+            }
+            Py_RETURN_NONE;
+        }
     }
-    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)(void *)type, base)) {
-        PyErr_SetString(PyExc_TypeError, "the class must be a subclass of the callable type");
-        return NULL;
-    }
-    nc_callable_class = (PyTypeObject *)(void *)Py_NewRef(type);
-    Py_RETURN_NONE;
+    PyErr_SetString(PyExc_TypeError, "the core has no base class of this type, or has its class");
+    return NULL;
 }
 
 /* viewed(object): the callable behind a built-in view, or None. */
@@ -121,7 +127,7 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object
 
 #define ROW(function, name, flags) {name, function, flags, NULL},
 static PyMethodDef functions[] = {
-    {"set_callable_class", set_callable_class, METH_O, NULL},
+    {"set_class", set_class, METH_O, NULL},
     {"viewed", viewed, METH_O, NULL},
     {"callable_of", callable_of, METH_O, NULL},
     {"wrapped", NC_METHOD(nc_wrapped), METH_FASTCALL, NULL},
@@ -149,15 +155,6 @@ static int add_new(PyObject *module, const char *name, PyObject *made)
     int status = made != NULL ? PyModule_AddObjectRef(module, name, made) : -1;
     Py_XDECREF(made);
     return status;
-}
-
-/* Returns a new dict {name: value} with the entry flags that the package uses and the mask of the
- * error conventions. */
-static PyObject *flags_of_entries(void)
-{
-    return Py_BuildValue("{sIsIsIsIsI}", "needs_gil", (unsigned)NC_FLAG_NEEDS_GIL, "takes_gil",
-                         (unsigned)NC_FLAG_TAKES_GIL, "release_gil", (unsigned)NC_FLAG_RELEASE_GIL,
-                         "errno", (unsigned)NC_FLAG_ERRNO, "errors_mask", (unsigned)NC_ERRORS_MASK);
 }
 
 static int module_exec(PyObject *module)
@@ -191,7 +188,11 @@ static int module_exec(PyObject *module)
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||
-        add_new(module, "flags", flags_of_entries()) < 0 ||
+        add_new(module, "flags",
+                Py_BuildValue("{sIsIsIsIsI}", "needs_gil", (unsigned)NC_FLAG_NEEDS_GIL, "takes_gil",
+                              (unsigned)NC_FLAG_TAKES_GIL, "release_gil",
+                              (unsigned)NC_FLAG_RELEASE_GIL, "errno", (unsigned)NC_FLAG_ERRNO,
+                              "errors_mask", (unsigned)NC_ERRORS_MASK)) < 0 ||
         PyModule_AddIntConstant(module, "abi_version", NC_ABI_VERSION) < 0 ||
         PyModule_AddIntConstant(module, "calls_traced", nc_calls_traced) < 0) {
         return -1;

@@ -25,8 +25,7 @@
 
 /* Call a single (a callable with one entry) by its plan. The first function is the single's
  * vectorcall; the others are the functions of its built-in view. */
-PyObject *nc_vectorcall_plan(PyObject *self, PyObject *const *args, size_t nargsf,
-                             PyObject *kwnames);
+NcVectorcall nc_vectorcall_plan;
 PyObject *nc_method_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_method_plan_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_plan_NOARGS(PyObject *self, PyObject *none);

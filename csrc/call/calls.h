@@ -17,8 +17,7 @@ PyObject *nc_call_irregular(NcCallable *self, PyObject *const *args, size_t narg
 
 /* For a single that is called through a Python wrapper: its vectorcall, and the functions of its
  * built-in view. nativecall/_callable/hooks.py creates the wrapper at the first call. */
-PyObject *nc_vectorcall_wrapper(PyObject *self, PyObject *const *args, size_t nargsf,
-                                PyObject *kwnames);
+NcVectorcall nc_vectorcall_wrapper;
 PyObject *nc_method_wrapper(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_method_wrapper_O(PyObject *self, PyObject *arg);
 PyObject *nc_method_wrapper_NOARGS(PyObject *self, PyObject *none);
@@ -46,5 +45,4 @@ PyObject *nc_refuse_empty(NcCallable *self);
 
 /* The vectorcall of a callable without entries: calls an entry that the callable's hook creates, or
  * raises. */
-PyObject *nc_vectorcall_empty(PyObject *self, PyObject *const *args, size_t nargsf,
-                              PyObject *kwnames);
+NcVectorcall nc_vectorcall_empty;

@@ -11,10 +11,7 @@
 #include "layout.h"
 
 /* bind(*values, **named) and convert(signature, *, errors, name), METH_FASTCALL | METH_KEYWORDS. */
-PyObject *nc_callable_bind(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                           PyObject *kwnames);
-PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                              PyObject *kwnames);
+NcKeywordMethod nc_callable_bind, nc_callable_convert;
 
 /* _converted(wanted, errors, name): converts a callable with a single entry to another call
  * interface, with an error convention and a name, each of which may be None. Returns None if the

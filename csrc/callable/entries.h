@@ -30,5 +30,4 @@ PyObject *nc_entries_signatures(PyObject *callable, void *closure);
 PyObject *nc_entries_rows(PyObject *callable, PyObject *none);
 
 /* address(signature=None), METH_FASTCALL | METH_KEYWORDS. */
-PyObject *nc_entries_address(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                             PyObject *kwnames);
+NcKeywordMethod nc_entries_address;

@@ -21,14 +21,7 @@
 
 /* The methods of the type, METH_FASTCALL | METH_KEYWORDS. All take signature=None; to_cffi takes
  * ffi=None, to_capsule name=None and to_scipy user_data=None. */
-PyObject *nc_foreign_ctypes(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames);
-PyObject *nc_foreign_cffi(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                          PyObject *kwnames);
-PyObject *nc_foreign_capsule(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                             PyObject *kwnames);
-PyObject *nc_foreign_scipy(PyObject *callable, PyObject *const *args, Py_ssize_t nargs,
-                           PyObject *kwnames);
+NcKeywordMethod nc_foreign_ctypes, nc_foreign_cffi, nc_foreign_capsule, nc_foreign_scipy;
 
 /* `_as_parameter_`: the object that ctypes passes for a callable argument. If the callable has
  * several entries, or none that ctypes can call, the object raises an exception when ctypes reads

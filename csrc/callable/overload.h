@@ -6,8 +6,7 @@
 
 #include "layout.h"
 
-PyObject *nc_vectorcall_overloaded(PyObject *self, PyObject *const *args, size_t nargsf,
-                                   PyObject *kwnames);
+NcVectorcall nc_vectorcall_overloaded;
 PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 
 /* Releases a reference to a dispatcher, which may be NULL. */

@@ -10,6 +10,12 @@
 /* Casts a function with more than two parameters, for use in a method table. */
 #define NC_METHOD(function) ((PyCFunction)(void (*)(void))(function))
 
+/* The types of methods for METH_FASTCALL | METH_KEYWORDS, and of vectorcall functions. */
+typedef PyObject *NcKeywordMethod(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                  PyObject *kwnames);
+typedef PyObject *NcVectorcall(PyObject *self, PyObject *const *args, size_t nargsf,
+                               PyObject *kwnames);
+
 /* ROW(C function, Python name, flags). */
 #define NC_FUNCTIONS(ROW)                                                                          \
     ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
@@ -40,7 +46,6 @@
     ROW(nc_errno_saved, "saved_errno", METH_NOARGS)                                                \
     ROW(nc_bare_of, "bare", METH_O)                                                                \
     ROW(nc_handle_ended, "ended_by", METH_O)                                                       \
-    ROW(nc_set_struct_pointer_class, "set_struct_pointer_class", METH_O)                           \
     ROW(nc_struct_pointer_of, "struct_pointer", METH_VARARGS)                                      \
     ROW(nc_object_at, "object_at", METH_VARARGS)                                                   \
     ROW(nc_code_layout, "code_layout", METH_NOARGS)                                                \
@@ -50,7 +55,6 @@
     ROW(nc_load_object, "load_object", METH_VARARGS)                                               \
     ROW(nc_processor, "processor", METH_NOARGS)                                                    \
     ROW(nc_make_thunk, "make_thunk", METH_VARARGS)                                                 \
-    ROW(nc_set_record_class, "set_record_class", METH_O)                                           \
     ROW(nc_begin_objects, "begin_objects", METH_NOARGS)                                            \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
     ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \

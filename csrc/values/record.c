@@ -619,14 +619,3 @@ PyTypeObject NcRecordBase_Type = {
     .tp_methods = record_methods,
     .tp_members = record_members,
 };
-
-/* set_record_class(Record): only the first call has an effect. Replaces the class's tp_dealloc: the
- * default for Python classes takes longer than creating a Record. */
-PyObject *nc_set_record_class(PyObject *Py_UNUSED(module), PyObject *type)
-{
-    if (nc_record_class == NULL && PyType_Check(type)) {
-        nc_record_class = (PyTypeObject *)(void *)Py_NewRef(type);
-        nc_record_class->tp_dealloc = record_dealloc;
-    }
-    Py_RETURN_NONE;
-}

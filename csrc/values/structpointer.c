@@ -9,15 +9,6 @@
 
 PyTypeObject *nc_struct_pointer_class;
 
-/* set_struct_pointer_class(StructPointer): only the first call has an effect. */
-PyObject *nc_set_struct_pointer_class(PyObject *Py_UNUSED(module), PyObject *type)
-{
-    if (nc_struct_pointer_class == NULL && PyType_Check(type)) {
-        nc_struct_pointer_class = (PyTypeObject *)(void *)Py_NewRef(type);
-    }
-    Py_RETURN_NONE;
-}
-
 static NcStructPointer *of(PyObject *object)
 {
     return (NcStructPointer *)(void *)object;
@@ -27,11 +18,8 @@ static NcStructPointer *of(PyObject *object)
 static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);
-    PyObject *found = type != NULL ? PyDict_GetItemWithError(structs, type) : Py_False;
-    if (found == NULL && !PyErr_Occurred()) {
-        found = PyObject_GetItem(structs, type);
-        Py_XDECREF(found); /* a bool, so it stays alive */
-    }
+    PyObject *found = type != NULL ? PyObject_GetItem(structs, type) : Py_NewRef(Py_False);
+    Py_XDECREF(found); /* a bool, so it stays alive */
     return found;
 }
 

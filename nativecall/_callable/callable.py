@@ -531,7 +531,7 @@ def _describe_instances(cls: type) -> None:
 
 
 _describe_instances(NativeCallable)
-_ext.set_callable_class(NativeCallable)
+_ext.set_class(NativeCallable)
 
 
 def plain(

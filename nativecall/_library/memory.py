@@ -347,7 +347,7 @@ class StructPointer(_ext.StructPointerBase):
 # Read the attributes through descriptors, because struct members may have the same names.
 _structs_of = _ext.StructPointerBase._structs.__get__
 _kept_of = _ext.StructPointerBase._kept.__get__
-_ext.set_struct_pointer_class(StructPointer)
+_ext.set_class(StructPointer)
 
 
 def _found(pointer: StructPointer, value: Foreign) -> Foreign:
