@@ -1,4 +1,4 @@
-"""Generate the ahead-of-time trampolines: one pair of C functions for each shape in `shapes`.
+"""Generate the ahead-of-time trampolines: one pair of C functions for each shape in `SHAPES`.
 
 A shape is a signature with every pointer written ``P``. All signatures of a shape share one
 trampoline, because only conversions depend on the target type of a pointer. Conversions read the
@@ -26,14 +26,7 @@ RESULTS = {
     "Q": ("uint64_t", "PyLong_FromUnsignedLongLong((unsigned long long)result)"),
     "P": ("void *", "nc_pointer_to_python(self, result)"),
 }
-ARGUMENTS = {
-    "d": "double",
-    "f": "float",
-    "i": "int32_t",
-    "q": "int64_t",
-    "Q": "uint64_t",
-    "P": "void *",
-}
+ARGUMENTS = {code: c_type for code, (c_type, _) in RESULTS.items() if code != "v"}
 SHAPES = (
     # numbers
     "v: i: P: d: v:i i:i i:ii i:d q:q q:qq Q:Q f:f f:ff",
@@ -47,15 +40,17 @@ SHAPES = (
 )
 
 
-def shapes() -> list[str]:
-    """Return every shape, sorted."""
-    return sorted(" ".join(SHAPES).split())
+def named(shape: str) -> tuple[str, str]:
+    """Return a shape's part of C names, and the kind of its built-in method."""
+    args = shape.partition(":")[2]
+    kind = {0: "NOARGS", 1: "O"}.get(len(args), "FASTCALL")
+    return shape.replace(":", "_") + "none" * (not args), kind
 
 
 def function(shape: str) -> str:
     """Return the C code for one shape."""
     code, _, args = shape.partition(":")
-    name = f"{code}_{args}" if args else f"{code}_none"
+    name, kind = named(shape)
     c_type, to_python = RESULTS[code]
     has_pointers = "P" in args
     lines = [f"static inline PyObject *call_{name}(NcCallable *self, PyObject *const *args)", "{"]
@@ -96,7 +91,6 @@ def function(shape: str) -> str:
         f"{places[i]}.address" if a == "P" else places[i] for i, a in enumerate(args)
     )
     call = f"NC_TARGET(self, {c_type}, {types})({values})"
-    opening = "{\n        " if code != "v" else ""
     if not args:
         body.append("    (void)args;")
     store = "value =" if has_pointers else "return"
@@ -105,14 +99,13 @@ def function(shape: str) -> str:
         body.append(f"    {call};\n    {test}\n    {store} {to_python};")
     else:
         body.append(
-            f"    {opening}{c_type} result = {call};\n    {test}\n    {store} {to_python};\n    }}"
+            f"    {{\n        {c_type} result = {call};\n    {test}\n"
+            f"    {store} {to_python};\n    }}"
         )
     if has_pointers:
         body.append("done:;")
-        count = args.count("P")
-        body.append(f"    return nc_release_pointers(value, pointers, {count});")
+        body.append(f"    return nc_release_pointers(value, pointers, {args.count('P')});")
     lines += body + ["}", ""]
-    kind = {0: "NOARGS", 1: "O"}.get(len(args), "FASTCALL")
     lines.append(f"NC_TRAMPOLINE_{kind}({name}, {len(args)})")
     lines.append("")
     return "\n".join(lines)
@@ -120,7 +113,7 @@ def function(shape: str) -> str:
 
 def main(path: str) -> None:
     """Write the C file."""
-    all_shapes = shapes()
+    all_shapes = sorted(" ".join(SHAPES).split())
     parts = [
         "/* Written by generate_trampolines.py. */",
         '#include "callable/trampoline.h"',
@@ -132,9 +125,7 @@ def main(path: str) -> None:
     parts += [function(shape) for shape in all_shapes]
     parts.append("const NcTrampoline nc_trampolines[] = {")
     for shape in all_shapes:
-        code, _, args = shape.partition(":")
-        kind = {0: "NOARGS", 1: "O"}.get(len(args), "FASTCALL")
-        name = f"{code}_{args}" if args else f"{code}_none"
+        name, kind = named(shape)
         method = f"method_{name}" if kind != "FASTCALL" else f"NC_METHOD(method_{name})"
         parts.append(f'    {{"{shape}", METH_{kind}, {method}, vectorcall_{name}}},')
     parts += ["};", f"const size_t nc_trampoline_count = {len(all_shapes)};", ""]

@@ -45,51 +45,26 @@ NC_HOT_INLINE int nc_get_f(NcCallable *self, PyObject *const *args, Py_ssize_t i
     return status;
 }
 
-NC_HOT_INLINE int nc_get_i(NcCallable *self, PyObject *const *args, Py_ssize_t i, int32_t *out)
-{
-    long small;
-    /* A small int has one digit of at most 30 bits, so it fits in an int32_t. */
-    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
-        *out = (int32_t)small;
-        return 0;
+/* A small int has one digit of at most 30 bits, so it fits in an int32_t. */
+#define NC_GET_INTEGER(code, type, fits)                                                           \
+    NC_HOT_INLINE int nc_get_##code(NcCallable *self, PyObject *const *args, Py_ssize_t i,         \
+                                    type *out)                                                     \
+    {                                                                                              \
+        long small;                                                                                \
+        if (NC_LIKELY(nc_small_integer(args[i], &small)) && NC_LIKELY(fits)) {                     \
+            *out = (type)small;                                                                    \
+            return 0;                                                                              \
+        }                                                                                          \
+        type converted;                                                                            \
+        if (nc_convert_integer((PyObject *)self, i, args[i], #code[0], &converted) < 0) {          \
+            return -1;                                                                             \
+        }                                                                                          \
+        *out = converted;                                                                          \
+        return 1;                                                                                  \
     }
-    int32_t converted;
-    if (nc_convert_integer((PyObject *)self, i, args[i], 'i', &converted) < 0) {
-        return -1;
-    }
-    *out = converted;
-    return 1;
-}
-
-NC_HOT_INLINE int nc_get_q(NcCallable *self, PyObject *const *args, Py_ssize_t i, int64_t *out)
-{
-    long small;
-    if (NC_LIKELY(nc_small_integer(args[i], &small))) {
-        *out = (int64_t)small;
-        return 0;
-    }
-    int64_t converted;
-    if (nc_convert_integer((PyObject *)self, i, args[i], 'q', &converted) < 0) {
-        return -1;
-    }
-    *out = converted;
-    return 1;
-}
-
-NC_HOT_INLINE int nc_get_Q(NcCallable *self, PyObject *const *args, Py_ssize_t i, uint64_t *out)
-{
-    long small;
-    if (NC_LIKELY(nc_small_integer(args[i], &small)) && NC_LIKELY(small >= 0)) {
-        *out = (uint64_t)small;
-        return 0;
-    }
-    uint64_t converted;
-    if (nc_convert_integer((PyObject *)self, i, args[i], 'Q', &converted) < 0) {
-        return -1;
-    }
-    *out = converted;
-    return 1;
-}
+NC_GET_INTEGER(i, int32_t, 1)
+NC_GET_INTEGER(q, int64_t, 1)
+NC_GET_INTEGER(Q, uint64_t, small >= 0)
 
 static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i, NcPointer *out)
 {
