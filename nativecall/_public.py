@@ -4,46 +4,32 @@ from __future__ import annotations
 
 from . import _ext
 
-_PLACES = {
-    "AbiError": "_errors",
-    "Callback": "_callback",
-    "Entry": "_callable.entry",
-    "Library": "_library",
-    "LibraryError": "_errors",
-    "NativeCallError": "_errors",
-    "NativeCallable": "_callable.callable",
-    "NativeFailure": "_errors",
-    "NativeObject": "_native_objects",
-    "NoEntryError": "_errors",
-    "ObjectArray": "_native_objects",
-    "Record": "_values.storage",
-    "Signature": "_cdecl.spelling",
-    "SignatureError": "_errors",
-    "Slot": "_slots",
-    "SymbolError": "_errors",
-    "callback": "_callback",
-    "customslots": "_slots",
-    "extensibletype": "_slots",
-    "field": "_native_objects",
-    "get_errno": "_public",
-    "get_include": "_slots",
-    "handle": "_values.handles",
-    "load": "_library",
-    "method": "_native_objects",
-    "native_object": "_native_objects",
-    "register_box": "_values.foreign",
-    "reraise": "_reraise",
-    "set_errno": "_public",
-    "string": "_values.text",
-    "ufunc_loop": "_bridges.numpy",
-    "wrap": "_callable.wrap",
+_NAMES = {
+    "_bridges.numpy": "ufunc_loop",
+    "_callable.callable": "NativeCallable",
+    "_callable.entry": "Entry",
+    "_callable.wrap": "wrap",
+    "_callback": "Callback callback",
+    "_cdecl.spelling": "Signature",
+    "_errors": "AbiError LibraryError NativeCallError NativeFailure NoEntryError SignatureError "
+    "SymbolError",
+    "_library": "Library load",
+    "_native_objects": "NativeObject ObjectArray field method native_object",
+    "_public": "get_errno set_errno",
+    "_reraise": "reraise",
+    "_slots": "Slot customslots extensibletype get_include",
+    "_values.foreign": "register_box",
+    "_values.handles": "handle",
+    "_values.storage": "Record",
+    "_values.text": "string",
 }
+_PLACES = {name: place for place, names in _NAMES.items() for name in names.split()}
 
 
 def found(name: str) -> object:
     """Return the value of a public name; None for any other name."""
     if name == "__all__":
-        return [*_PLACES]
+        return sorted(_PLACES)
     place = _PLACES.get(name)
     if place is None:
         return None

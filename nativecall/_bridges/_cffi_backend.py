@@ -204,16 +204,7 @@ def form(entry: NativeCallable) -> tuple[object, ...]:
 # them, which distinguish C types of equal width.
 _LONG = "long" if _lib.ffi.sizeof("long") == 8 else "long long"
 _USUAL = {code: NAMES[code] for code in "?bBhHiIfdg"} | {"q": _LONG, "Q": "size_t"}
-_WRITTEN = {
-    **_USUAL,
-    "c": "char",
-    "l": "long",
-    "L": "unsigned long",
-    "q": "long long",
-    "Q": "unsigned long long",
-    "n": "ssize_t",
-    "N": "size_t",
-}
+_WRITTEN = _USUAL | {code: NAMES[code] for code in "clLqQ"} | {"n": "ssize_t", "N": "size_t"}
 _OTHERS = {"v": VOID, "P": VOIDPTR}
 _FLAT = re.compile(rf"(&*)([{''.join([*_WRITTEN, *_OTHERS])}])")
 

@@ -113,13 +113,9 @@ _COMPUTED = {
 _ESCAPES = dict(zip("abefnrtv", b"\a\b\x1b\f\n\r\t\v", strict=True))
 _ESCAPE = rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))"
 _BUILTINS = {
-    "__builtin_inff": (float("inf"), "f"),
-    "__builtin_inf": (float("inf"), "d"),
-    "__builtin_huge_valf": (float("inf"), "f"),
-    "__builtin_huge_val": (float("inf"), "d"),
-    "__builtin_huge_vall": (float("inf"), "g"),
-    "__builtin_nanf": (float("nan"), "f"),
-    "__builtin_nan": (float("nan"), "d"),
+    f"__builtin_{name}{suffix}": (float(value), code)
+    for name, value in (("inf", "inf"), ("huge_val", "inf"), ("nan", "nan"))
+    for suffix, code in (("f", "f"), ("", "d"), ("l", "g"))
 }
 
 

@@ -38,13 +38,9 @@ _POINTEES = {*_ITEMS, "T", "v"}
 #: The core's letters for the characters of text (csrc/values/text.h).
 _TEXT = {"char": "c", "wchar_t": "w", "char16_t": "u", "char32_t": "U", **dict.fromkeys(BYTES, "c")}
 _LETTERS = {
+    **dict.fromkeys(("voidptr", "pointer", "function"), "P"),
+    **dict.fromkeys(("struct", "union", "record"), "T"),
     "void": "v",
-    "voidptr": "P",
-    "pointer": "P",
-    "function": "P",
-    "struct": "T",
-    "union": "T",
-    "record": "T",
     "view": "V",
     "array": "a",  # out-parameters only, which have no trampoline
     "object": "O",
