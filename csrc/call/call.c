@@ -60,12 +60,6 @@ NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
     return plan;
 }
 
-static inline const NcPlan *plan_of(NcCallInterface *cif)
-{
-    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&cif->plan);
-    return NC_LIKELY(plan != NULL) ? plan : plan_made(cif, NULL);
-}
-
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static inline NcPointer *owner_of(const Call *now, const NcStep *step)
@@ -613,14 +607,6 @@ static PyObject *results(const Call *now, PyObject *value, PyObject *const *args
     return value != NULL && cif->check != NULL ? checked(now, value, args) : value;
 }
 
-/* Marks the pointer argument that the function frees or closes as ended, so that no thread uses it
- * again. Returns the result of nc_end. */
-static int end(const Call *now, PyObject *const *args)
-{
-    const Py_ssize_t index = now->cif->ended;
-    return nc_end(args[index], now->cif->ends, (PyObject *)now->self, index);
-}
-
 /* Makes a call whose plan has extras: pointers, lengths or policies. */
 NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
 {
@@ -661,7 +647,10 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
         take_lengths(now, args) < 0) {
         goto done;
     }
-    if (composed && cif->ends != NULL && (ends = end(now, args)) < 0) {
+    /* Mark the pointer that the function frees or closes as ended, so that no thread uses it
+     * again. */
+    if (composed && cif->ends != NULL &&
+        (ends = nc_end(args[cif->ended], cif->ends, (PyObject *)now->self, cif->ended)) < 0) {
         goto done;
     }
     nc_join_pointers(owners, plan->owners);
@@ -702,7 +691,8 @@ NC_HOT_INLINE PyObject *call(Call *now, PyObject *const *args)
 /* Makes a call that needs a large frame or has no plan yet. */
 NC_NOINLINE PyObject *call_large(NcCallable *self, PyObject *const *args, NcCallInterface *cif)
 {
-    Call now = {self, cif, plan_of(cif), NULL, NULL, 0};
+    const NcPlan *plan = (const NcPlan *)nc_load_acquire_ptr(&cif->plan);
+    Call now = {self, cif, plan != NULL ? plan : plan_made(cif, NULL), NULL, NULL, 0};
     if (now.plan == NULL) {
         return NULL;
     }

@@ -283,14 +283,6 @@ static void begin_arrays(const Loop *now)
     }
 }
 
-static void end_arrays(const Loop *now, uint32_t i, char *to)
-{
-    if (now->copies[i] != NULL && now->arrays[i].is_output) {
-        (void)copy_array(now, &now->arrays[i], 0, to, now->steps + now->arrays[i].step,
-                         now->copies[i], NULL);
-    }
-}
-
 /* Allocates the contiguous copies. Returns 0, or -1 with MemoryError. */
 static int make_copies(const Loop *now)
 {
@@ -348,7 +340,11 @@ static void run_loop(const Loop *loop, Run *now, char **args, Py_ssize_t count,
         }
         for (uint32_t k = 0; k < loop->loop->arrays; k++) {
             const uint32_t operand = loop->arrays[k].operand;
-            end_arrays(loop, k, args[operand] + i * loop->steps[operand]);
+            if (loop->copies[k] != NULL && loop->arrays[k].is_output) {
+                (void)copy_array(loop, &loop->arrays[k], 0,
+                                 args[operand] + i * loop->steps[operand],
+                                 loop->steps + loop->arrays[k].step, loop->copies[k], NULL);
+            }
         }
     }
 }

@@ -24,28 +24,19 @@ int nc_errno_keep(void)
     return saved;
 }
 
-/* Converts a number to an errno. Returns 0, or -1 with an exception. */
-static int as_errno(PyObject *code, int *out)
-{
-    long number = PyLong_AsLong(code);
-    if (number == -1 && PyErr_Occurred()) {
-        return -1;
-    }
-    if (number != (int)number) {
-        PyErr_SetString(PyExc_OverflowError, "errno must fit in a C int");
-        return -1;
-    }
-    *out = (int)number;
-    return 0;
-}
-
 /* set_errno(code): sets the saved errno. In a callback, also sets the errno that C sees when the
  * callback returns. */
 PyObject *nc_errno_set(PyObject *Py_UNUSED(module), PyObject *code)
 {
-    if (as_errno(code, &saved) < 0) {
+    long number = PyLong_AsLong(code);
+    if (number == -1 && PyErr_Occurred()) {
         return NULL;
     }
+    if (number != (int)number) {
+        PyErr_SetString(PyExc_OverflowError, "errno must fit in a C int");
+        return NULL;
+    }
+    saved = (int)number;
     if (nc_errno_of_callback != NULL) {
         *nc_errno_of_callback = saved;
     }

@@ -297,26 +297,6 @@ static NcThunk *ended[ENDED];
 static size_t next_ended;
 static NcLock ending; /* guards both */
 
-static void free_thunk(NcThunk *self)
-{
-    PyObject *function = self->function;
-    NcThunkSpec *spec = self->spec;
-    PyObject_GC_Del(self);
-    Py_XDECREF(function);
-    Py_DECREF(spec); /* may free code, and so run Python code */
-}
-
-/* Stores a thunk that has ended, and returns the oldest stored one, or NULL. */
-static NcThunk *exchange_ended(NcThunk *self)
-{
-    NC_LOCK(&ending);
-    NcThunk *old = ended[next_ended];
-    ended[next_ended] = self;
-    next_ended = (next_ended + 1) % ENDED;
-    NC_UNLOCK(&ending);
-    return old;
-}
-
 static int thunk_traverse(PyObject *object, visitproc visit, void *arg)
 {
     NcThunk *self = (NcThunk *)(void *)object;
@@ -340,12 +320,22 @@ static void thunk_dealloc(PyObject *object)
     self->function = Py_XNewRef(*nc_callable_name_place((NcCallable *)(void *)function));
     if (has_stub) {
         nc_stub_free(self->pointer, Py_XNewRef(self->function));
-        self = exchange_ended(self);
+        /* Store this thunk, and free the oldest stored one. */
+        NC_LOCK(&ending);
+        NcThunk *oldest = ended[next_ended];
+        ended[next_ended] = self;
+        next_ended = (next_ended + 1) % ENDED;
+        NC_UNLOCK(&ending);
+        self = oldest;
     }
     Py_DECREF(function);
     Py_XDECREF(kept);
     if (self != NULL) {
-        free_thunk(self);
+        PyObject *name = self->function;
+        NcThunkSpec *spec = self->spec;
+        PyObject_GC_Del(self);
+        Py_XDECREF(name);
+        Py_DECREF(spec); /* may free code, and so run Python code */
     }
 }
 

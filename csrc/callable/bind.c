@@ -386,12 +386,9 @@ PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssiz
         return leave("convert", callable, args, nargs, kwnames);
     }
     NcCallInterface *wanted = nc_callinterface_of(args[0]);
-    if (wanted == NULL) {
-        return NULL;
-    }
-    PyObject *made = is_single(self) && self->cif->out_count == 0
-                         ? converted(self, wanted, NULL, 0, NULL)
-                         : leave("convert", callable, args, nargs, kwnames);
-    Py_DECREF(wanted);
+    PyObject *made = wanted == NULL   ? NULL
+                     : is_plain(self) ? converted(self, wanted, NULL, 0, NULL)
+                                      : leave("convert", callable, args, nargs, kwnames);
+    Py_XDECREF(wanted);
     return made;
 }

@@ -335,8 +335,7 @@ static PyMethodDef callable_methods[] = {
 
 static PyMemberDef callable_members[] = {
     {"_cif", T_OBJECT, offsetof(NcCallable, cif), READONLY, NULL},
-    {"_target", sizeof(void *) == 8 ? T_ULONGLONG : T_UINT,
-     offsetof(NcCallable, single.entries[0].funcptr), READONLY, NULL},
+    {"_target", NC_T_ADDRESS, offsetof(NcCallable, single.entries[0].funcptr), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -189,15 +189,6 @@ static const NcTrampoline *find_trampoline(const NcCallInterface *self)
                                          sizeof(NcTrampoline), compare);
 }
 
-/* The export flags for a memory layout. export_of adds PyBUF_WRITABLE if C may write. */
-static int export_in(char order)
-{
-    int contiguous = order == 'C'   ? PyBUF_C_CONTIGUOUS
-                     : order == 'F' ? PyBUF_F_CONTIGUOUS
-                                    : PyBUF_ANY_CONTIGUOUS;
-    return PyBUF_FORMAT | contiguous;
-}
-
 /* Makes a call interface from its parts: (signature, text, letter of the result, types, arguments,
  * names, variadic, policies, order, composed, keep, letter of the result's text or "", encoding or
  * None, fortran, out-parameters, check or None, `owns` or None, `ends` or None, index of the
@@ -235,7 +226,10 @@ static PyObject *callinterface_new(PyObject *args)
     if (!self->composed) {
         PyObject_GC_UnTrack(self);
     }
-    self->export = export_in(self->order);
+    /* export_of adds PyBUF_WRITABLE if C may write. */
+    self->export = PyBUF_FORMAT | (order == 'C'   ? PyBUF_C_CONTIGUOUS
+                                   : order == 'F' ? PyBUF_F_CONTIGUOUS
+                                                  : PyBUF_ANY_CONTIGUOUS);
     self->arguments = (NcArgument *)PyMem_Calloc((size_t)self->nargs + 1,
                                                  sizeof(NcArgument) + sizeof(PyObject *));
     if (self->arguments == NULL) {

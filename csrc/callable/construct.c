@@ -30,16 +30,10 @@ PyObject *nc_callable_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Whether the words of the first entry are in a separate block. */
-static int has_block(const NcCallable *self)
-{
-    return self->words[2] != 0;
-}
-
 void nc_callable_clear_tables(NcCallable *self)
 {
     publish(self, &nc_calltable_empty, &nc_packedtable_empty);
-    if (has_block(self)) {
+    if (self->words[2] != 0) { /* the words of the first entry are in a separate block */
         free((void *)(uintptr_t)self->words[0]);
     }
     memset(self->words, 0, sizeof(self->words));

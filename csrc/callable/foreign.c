@@ -225,16 +225,6 @@ static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
     return make_scipy(form, target, entry);
 }
 
-/* Like make_by, with the single's own recipe. Returns NULL without an exception if the single has
- * no recipe. */
-static PyObject *make_usual(int kind, PyObject *entry)
-{
-    PyObject *form = form_of(kind, entry);
-    PyObject *foreign = form != NULL && form != Py_None ? make_by(kind, form, entry) : NULL;
-    Py_XDECREF(form);
-    return foreign;
-}
-
 /* Prepares an entry for callers that release the GIL. If the entry needs the GIL, returns a thunk
  * that takes the GIL. Otherwise, and for variadic functions, returns the entry. Takes over the
  * reference to the entry. */
@@ -326,7 +316,9 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     }
     if (kind < NC_TO_SCIPY || (kind == NC_TO_SCIPY && holder != NULL && nc_has_one(holder))) {
         entry = entry_for(self, holder, kind);
-        foreign = entry != NULL ? make_usual(kind, entry) : NULL;
+        PyObject *form = entry != NULL ? form_of(kind, entry) : NULL;
+        foreign = form != NULL && form != Py_None ? make_by(kind, form, entry) : NULL;
+        Py_XDECREF(form);
     }
     if (foreign == NULL && !PyErr_Occurred()) {
         PyObject *bridge = bridge_of(kind);
@@ -533,11 +525,15 @@ const char nc_doc_to_scipy[] =
     ">>> round(quad(cos.to_scipy(), 0, 1)[0], 12)\n"
     "0.841470984808";
 
-PyObject *nc_foreign_ctypes(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames)
-{
-    return foreign_of(object, args, nargs, kwnames, NC_TO_CTYPES);
-}
+#define METHOD(name, kind)                                                                         \
+    PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)     \
+    {                                                                                              \
+        return foreign_of(self, args, nargs, kwnames, kind);                                       \
+    }
+METHOD(nc_foreign_ctypes, NC_TO_CTYPES)
+METHOD(nc_foreign_cffi, NC_TO_CFFI)
+METHOD(nc_foreign_capsule, NC_TO_CAPSULE)
+METHOD(nc_foreign_scipy, NC_TO_SCIPY)
 
 /* If no entry can be chosen, the error is raised only when ctypes uses the value, because an
  * attribute that raises would break code that lists attributes. */
@@ -551,24 +547,6 @@ PyObject *nc_foreign_parameter(PyObject *object, void *Py_UNUSED(closure))
     PyErr_Clear();
     PyObject *bridge = bridge_of(NC_TO_CTYPES);
     return bridge != NULL ? PyObject_CallMethod(bridge, "Unfit", "O", object) : NULL;
-}
-
-PyObject *nc_foreign_cffi(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                          PyObject *kwnames)
-{
-    return foreign_of(object, args, nargs, kwnames, NC_TO_CFFI);
-}
-
-PyObject *nc_foreign_capsule(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                             PyObject *kwnames)
-{
-    return foreign_of(object, args, nargs, kwnames, NC_TO_CAPSULE);
-}
-
-PyObject *nc_foreign_scipy(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                           PyObject *kwnames)
-{
-    return foreign_of(object, args, nargs, kwnames, NC_TO_SCIPY);
 }
 
 /* The collector cannot see the owner of a capsule. If only this cache refers to the capsule, visits

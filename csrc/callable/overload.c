@@ -169,7 +169,7 @@ struct NcDispatcher {
     size_t references; /* held by the callable, and by each call that runs an exporter */
     PyObject *parts;   /* borrowed: the callable keeps all parts that it ever had */
     int takes_arrays;  /* 1 if arrays have classes */
-    int export;        /* export flags for arrays; 0 if memory layouts differ */
+    int export;        /* export flags for arrays */
     int takes_bytes;   /* whether bytes objects have a class */
     unsigned char int_class[2][64]; /* for ints that fit in 64 bits, by sign and bit length */
     uint64_t memo[MEMO_PLACES];     /* atomic: the classes of arguments, then the position of the
@@ -212,14 +212,18 @@ static void number_ints(NcDispatcher *self, PyObject *parts)
     }
 }
 
-/* Returns whether an array's cost depends only on its element type. This is true if all arguments
- * are scalars, objects or pointers to scalars. For structs, views and pointers to arrays, the rule
- * must inspect the value. Sets *bytes to whether bytes objects have a class. */
+/* Returns whether an array's cost depends only on its element type. This is true if all parts use
+ * one memory layout, and all arguments are scalars, objects or pointers to scalars. For structs,
+ * views and pointers to arrays, the rule must inspect the value. Sets *bytes to whether bytes
+ * objects have a class. */
 static int knows_arrays(PyObject *parts, int *bytes)
 {
     *bytes = 1;
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         const NcCallInterface *cif = part_cif(parts, p);
+        if (cif->export != part_cif(parts, 0)->export) {
+            return 0;
+        }
         for (Py_ssize_t i = 0; i < cif->nargs; i++) {
             char code = cif->arguments[i].code;
             int plain = code == 'P' && cif->arguments[i].count == 0 &&
@@ -237,20 +241,6 @@ static int knows_arrays(PyObject *parts, int *bytes)
     return 1;
 }
 
-/* The export flags that all parts use for writable arrays; 0 if they differ. */
-static int common_export(PyObject *parts)
-{
-    int export = 0;
-    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
-        const NcCallInterface *cif = part_cif(parts, p);
-        if (export != 0 && export != cif->export) {
-            return 0;
-        }
-        export = cif->export;
-    }
-    return export | PyBUF_WRITABLE;
-}
-
 /* A new dispatcher for parts, with one reference; NULL with an exception. */
 static NcDispatcher *dispatcher_new(PyObject *parts)
 {
@@ -262,8 +252,8 @@ static NcDispatcher *dispatcher_new(PyObject *parts)
     self->references = 1;
     self->parts = parts;
     number_ints(self, parts);
-    self->export = common_export(parts);
-    self->takes_arrays = knows_arrays(parts, &self->takes_bytes) && self->export != 0;
+    self->export = part_cif(parts, 0)->export | PyBUF_WRITABLE;
+    self->takes_arrays = knows_arrays(parts, &self->takes_bytes);
     return self;
 }
 
@@ -289,28 +279,10 @@ void nc_dispatcher_forget(NcMore *more)
 #endif
 }
 
-/* The dispatcher of a callable whose parts these are; made on first use. Returns NULL with an
- * exception. The caller is in a critical section of the callable. */
-static NcDispatcher *dispatcher_for(NcMore *more, PyObject *parts)
-{
-    if (more->dispatcher == NULL) {
-        nc_store_release_ptr(&more->dispatcher, dispatcher_new(parts));
-    }
-    return more->dispatcher;
-}
-
 /* Bit length, but 1 for 0: every integer type that can hold 1 can hold 0. */
 static inline int bit_length(uint64_t bits)
 {
-#if defined(__GNUC__)
     return 64 - __builtin_clzll(bits | 1);
-#else
-    int length = 1;
-    for (; bits > 1; bits >>= 1) {
-        length++;
-    }
-    return length;
-#endif
 }
 
 static inline int class_of_int(const NcDispatcher *self, int64_t number)
@@ -480,9 +452,14 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
         }
         /* The rule may have run Python code that added an entry. In that case, do not record the
          * choice. */
-        NcDispatcher *dispatcher;
+        NcDispatcher *dispatcher = NULL;
         NC_BEGIN_SECTION(self);
-        dispatcher = self->more->parts == parts ? dispatcher_for(self->more, parts) : NULL;
+        if (self->more->parts == parts) {
+            if (self->more->dispatcher == NULL) {
+                nc_store_release_ptr(&self->more->dispatcher, dispatcher_new(parts));
+            }
+            dispatcher = self->more->dispatcher;
+        }
         NC_END_SECTION();
         if (dispatcher != NULL) {
             remember(self, dispatcher, args, nargs, choice, cost);

@@ -39,13 +39,6 @@ static void reference_objects(const NcPyCallback *self, const void *result)
 
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value);
 
-NC_COLD void too_deep(const NcPyCallback *self)
-{
-    PyErr_Format(PyExc_RecursionError,
-                 "callback '%U' is nested too deeply for the C stack of this thread",
-                 nc_pycallback_name(self));
-}
-
 /* Writes the sentinel to the result. Call this first, because later steps may free the callback. */
 NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 {
@@ -75,7 +68,9 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
         call->ending |= NC_PYCALLBACK_RESTORE;
     }
     if (!nc_stack_has_room(thread, call) && !nc_stack_look(thread)) {
-        too_deep(self);
+        PyErr_Format(PyExc_RecursionError,
+                     "callback '%U' is nested too deeply for the C stack of this thread",
+                     nc_pycallback_name(self));
         return_sentinel(self, out);
         fail(self, call, NULL);
         return 0;
@@ -186,11 +181,6 @@ static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-static PyObject *reported_as(const NcPyCallback *self)
-{
-    return self->function != NULL ? self->function : nc_pycallback_name(self);
-}
-
 /* Sets C's errno from the current exception, or to EIO. If the exception is an OSError with an
  * errno, clears the exception and returns 1, because errno reports the error. */
 NC_COLD int tell_by_errno(void)
@@ -211,22 +201,18 @@ NC_COLD int tell_by_errno(void)
     return is_told;
 }
 
-static PyObject *place_exception(NcPyCallback *self, int has_before, int holding)
-{
-    if (self->spec->sets_errno && tell_by_errno()) {
-        return NULL;
-    }
-    int may_leave =
-        !has_before && (nc_is_called_from_python() || (self->spec->python_errors && holding));
-    return nc_exception_place(self->stash, may_leave, reported_as(self), self->stub);
-}
-
 /* Ends a call that raised an exception. Releases the function's result, if any. */
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 {
     int has_before = (call->ending & NC_PYCALLBACK_RESTORE) != 0;
     int held = (call->ending & NC_PYCALLBACK_ACQUIRED) == 0;
-    PyObject *left = place_exception(self, has_before, held);
+    PyObject *left = NULL;
+    if (!self->spec->sets_errno || !tell_by_errno()) {
+        int may_leave =
+            !has_before && (nc_is_called_from_python() || (self->spec->python_errors && held));
+        PyObject *shown = self->function != NULL ? self->function : nc_pycallback_name(self);
+        left = nc_exception_place(self->stash, may_leave, shown, self->stub);
+    }
     Py_XDECREF(value);
     call->ending |= NC_PYCALLBACK_FAILED;
     Py_DECREF(self);
@@ -240,15 +226,6 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
 }
 
 /* ---- arguments and results ------------------------------------------------------------------- */
-
-static PyObject *object_argument(const NcPyCallback *self, size_t index, PyObject *given)
-{
-    if (given == NULL) {
-        return PyErr_Format(PyExc_ValueError, "argument %zu of '%U' must be an object (got NULL)",
-                            index + 1, nc_pycallback_name(self));
-    }
-    return Py_NewRef(given);
-}
 
 static PyObject *noted(const NcPyCallback *self, size_t index, PyObject *made)
 {
@@ -265,7 +242,10 @@ PyObject *nc_pycallback_argument(NcPyCallback *self, size_t index, void *given)
         return NULL; /* an earlier argument failed */
     }
     if (PyUnicode_Check(reader)) {
-        return object_argument(self, index, (PyObject *)given);
+        return given != NULL ? Py_NewRef((PyObject *)given)
+                             : PyErr_Format(PyExc_ValueError,
+                                            "argument %zu of '%U' must be an object (got NULL)",
+                                            index + 1, nc_pycallback_name(self));
     }
     if (Py_IS_TYPE(reader, &NcCallInterface_Type)) {
         NcCallInterface *cif = (NcCallInterface *)(void *)reader;

@@ -48,21 +48,6 @@ static int check_sentinel(const NcCallbackSpec *self)
     return 0;
 }
 
-/* Checks that `planned` is a closure plan with a step for each reader. Returns 0, or -1 with
- * ValueError. */
-static int check_plan(PyObject *planned, Py_ssize_t readers)
-{
-    const size_t size = (size_t)PyBytes_GET_SIZE(planned);
-    const NcClosurePlan *plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
-    if (size < sizeof(*plan) || plan->args != (size_t)readers ||
-        (size - sizeof(*plan)) / sizeof(NcStep) < plan->args) {
-        PyErr_SetString(PyExc_ValueError,
-                        "'plan' must be a closure plan with a step for each reader");
-        return -1;
-    }
-    return 0;
-}
-
 /* CallbackSpec(readers, objects, letter, result, plan, sentinel, *, ...); `result` and `keep` may
  * be None. */
 static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -91,13 +76,17 @@ static PyObject *callbackspec_new(PyTypeObject *type, PyObject *args, PyObject *
         PyErr_SetString(PyExc_TypeError, "'result' must be the call interface of the result");
         goto fail;
     }
-    if (check_plan(planned, PyTuple_GET_SIZE(readers)) < 0) {
+    self->plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
+    const size_t bytes = (size_t)PyBytes_GET_SIZE(planned);
+    if (bytes < sizeof(NcClosurePlan) || self->plan->args != (size_t)PyTuple_GET_SIZE(readers) ||
+        (bytes - sizeof(NcClosurePlan)) / sizeof(NcStep) < self->plan->args) {
+        PyErr_SetString(PyExc_ValueError,
+                        "'plan' must be a closure plan with a step for each reader");
         goto fail;
     }
     self->readers = Py_NewRef(readers);
     self->objects = Py_NewRef(objects);
     self->planned = Py_NewRef(planned);
-    self->plan = (const NcClosurePlan *)(const void *)PyBytes_AS_STRING(planned);
     self->letter = (char)letter;
     self->frees = letter == 'v' && self->plan->args == 1 && self->plan->steps[0].letter == 'P';
     self->sentinel = Py_NewRef(sentinel);
@@ -237,14 +226,6 @@ static int learn(const NcCallInterface *cif, Py_ssize_t index)
     return 0;
 }
 
-/* Returns the name of a Python function, or of the function of a bound method; NULL for other
- * callables. */
-static PyObject *function_name(PyObject *function)
-{
-    PyObject *bound = PyMethod_Check(function) ? PyMethod_GET_FUNCTION(function) : function;
-    return PyFunction_Check(bound) ? ((PyFunctionObject *)(void *)bound)->func_name : NULL;
-}
-
 /* Returns NcPyCallback.names for a function that is passed to a call, as a new reference. Caches
  * the last result. */
 static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObject *name,
@@ -329,8 +310,9 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
     if (argument->function == NULL) {
         return 0;
     }
-    PyObject *own_name = function_name(value);
-    if (own_name != NULL) {
+    PyObject *bound = PyMethod_Check(value) ? PyMethod_GET_FUNCTION(value) : value;
+    if (PyFunction_Check(bound)) {
+        PyObject *own_name = ((PyFunctionObject *)(void *)bound)->func_name;
         return argument->passed != Py_None
                    ? pass_python(argument, name, index, value, own_name, out)
                    : 0;

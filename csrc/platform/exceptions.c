@@ -66,18 +66,14 @@ static void put(NcStash *self, PyObject *exception, PyObject *object)
 }
 
 /* Reports a stash's exception that no call will raise. Another exception may be set. */
-static void stash_report(NcStash *self)
+static void stash_report(PyObject *object)
 {
+    NcStash *self = (NcStash *)(void *)object;
     PyObject *exception = self->exception;
     self->exception = NULL;
     if (exception != NULL) {
         report(exception, NULL);
     }
-}
-
-static void stash_finalize(PyObject *object)
-{
-    stash_report((NcStash *)(void *)object);
 }
 
 /* An exception's traceback refers to the frame that holds the stash: a cycle. */
@@ -113,11 +109,11 @@ void nc_stash_close(NcStash *stash, PyObject **first)
         return;
     }
     if (*first != NULL && ((NcStash *)(void *)*first)->order < stash->order) {
-        stash_report(stash);
+        stash_report((PyObject *)stash);
         return;
     }
     if (*first != NULL) {
-        stash_report((NcStash *)(void *)*first);
+        stash_report(*first);
     }
     Py_XSETREF(*first, Py_NewRef((PyObject *)stash));
 }
@@ -153,7 +149,7 @@ PyTypeObject NcStash_Type = {
     .tp_new = PyType_GenericNew,
     .tp_traverse = stash_traverse,
     .tp_clear = stash_clear,
-    .tp_finalize = stash_finalize,
+    .tp_finalize = stash_report,
     .tp_dealloc = stash_dealloc,
 };
 
@@ -324,15 +320,8 @@ int nc_left_here(void)
 
 int nc_left_raise(void)
 {
-    const PyThreadState *thread = PyThreadState_Get();
-    NC_LOCK(&marking);
-    Mark *mark = find_mark(thread);
-    if (mark != NULL) {
-        free_mark(mark);
-    }
-    sweep();
-    NC_UNLOCK(&marking);
-    return nc_thread_has_exception(thread);
+    (void)look_here();
+    return nc_thread_has_exception(PyThreadState_Get());
 }
 
 /* ---- the place of an exception --------------------------------------------------------------- */

@@ -56,16 +56,6 @@ static void ask(uintptr_t *low, uintptr_t *high)
 #endif
 }
 
-/* Finds the bounds, and adds the margin to `low`. */
-static void find_bounds(void)
-{
-    ask(&bounds.low, &bounds.high);
-    uintptr_t margin = (bounds.high - bounds.low) / 8;
-    margin = margin < LEAST_MARGIN ? LEAST_MARGIN : margin > MOST_MARGIN ? MOST_MARGIN : margin;
-    bounds.low = bounds.high - bounds.low > margin ? bounds.low + margin : bounds.high;
-    bounds.known = 1;
-}
-
 static size_t left_above(uintptr_t here)
 {
     if (here - bounds.low < bounds.high - bounds.low) {
@@ -79,7 +69,13 @@ size_t nc_stack_left(void)
 {
     uintptr_t here = NC_STACK_HERE;
     if (!bounds.known || left_above(here) == 0) {
-        find_bounds(); /* again if none is left: the main thread's limit may have been raised */
+        /* Find the bounds, and add the margin to `low`. If nothing is left, find them again, since
+         * the main thread's limit may have been raised. */
+        ask(&bounds.low, &bounds.high);
+        uintptr_t margin = (bounds.high - bounds.low) / 8;
+        margin = margin < LEAST_MARGIN ? LEAST_MARGIN : margin > MOST_MARGIN ? MOST_MARGIN : margin;
+        bounds.low = bounds.high - bounds.low > margin ? bounds.low + margin : bounds.high;
+        bounds.known = 1;
     }
     return left_above(here);
 }

@@ -36,11 +36,7 @@ typedef struct {
 #endif
 extern NC_STACK_STORAGE NcStackRoom nc_stack_room;
 
-#if defined(_MSC_VER) && !defined(__clang__)
-#define NC_STACK_HERE ((uintptr_t)_AddressOfReturnAddress())
-#else
 #define NC_STACK_HERE ((uintptr_t)__builtin_frame_address(0))
-#endif
 
 /* Bytes of this thread's stack below the caller, without the margin; SIZE_MAX if unknown. */
 size_t nc_stack_left(void);

@@ -168,7 +168,7 @@ int nc_convert_double(PyObject *name, Py_ssize_t index, PyObject *value, double 
     return 0;
 }
 
-static int convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double _Complex *out)
+static int convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, double parts[2])
 {
     Py_complex number;
     if (PyComplex_CheckExact(value)) {
@@ -183,9 +183,8 @@ static int convert_complex(PyObject *name, Py_ssize_t index, PyObject *value, do
             return -1;
         }
     }
-    /* Not re + im * I, which loses signed zeros and infinities. */
-    double parts[2] = {number.real, number.imag};
-    memcpy(out, parts, sizeof(parts));
+    parts[0] = number.real;
+    parts[1] = number.imag;
     return 0;
 }
 
@@ -297,14 +296,10 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
     unsigned long long bits = 0;
-    if (PyLong_Check(value)) { /* fast path; the code below reports ints out of range */
-        int huge = 0;
-        long long wide = PyLong_AsLongLongAndOverflow(value, &huge);
-        if (huge == 0 && wide >= kind->low &&
-            (wide < 0 || (unsigned long long)wide <= kind->high)) {
-            nc_write_integer(code, (unsigned long long)wide, out);
-            return 0;
-        }
+    /* A fast path; the code below reports ints out of range. */
+    if (PyLong_Check(value) && nc_integer_fits(kind, value, &bits) > 0) {
+        nc_write_integer(code, bits, out);
+        return 0;
     }
     PyObject *number = nc_integer_of(value);
     if (number == NULL) {
@@ -436,7 +431,6 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
     char part = nc_part_letter(code);
     double parts[2] = {0.0, 0.0};
     long double wide[2] = {0.0L, 0.0L};
-    double _Complex number = 0.0;
     size_t size = 0;
     size_t alignment = 0;
     if (nc_integer_kind(code) != NULL) {
@@ -458,10 +452,9 @@ int nc_convert_scalar(PyObject *name, Py_ssize_t index, PyObject *value, char co
                    ? -1
                    : store_real(name, index, parts[0], code, out);
     }
-    if (convert_complex(name, index, value, &number) < 0) {
+    if (convert_complex(name, index, value, parts) < 0) {
         return -1;
     }
-    memcpy(parts, &number, sizeof(parts));
     (void)nc_scalar_layout(part, &size, &alignment);
     return store_real(name, index, parts[0], part, out) < 0
                ? -1

@@ -176,28 +176,20 @@ NC_STATIC int nc_slot_data_from_python(PyObject *value, PyObject *key, void **ou
 /* Convert a __customslots__ mapping {key: data | (flags, data)} to rows in a PyMem block. */
 NC_STATIC int nc_slots_from_python(PyObject *mapping, PyCustomSlot **out, size_t *out_count)
 {
-    PyObject *items = NULL; /* a tuple, because the list could change during conversions */
     PyObject *number = NULL;
     Py_ssize_t before;
     int status;
-    if (!PyMapping_Check(mapping) || PyUnicode_Check(mapping) || PySequence_Check(mapping) != 0) {
-        PyObject *method = PyObject_GetAttrString(mapping, "items");
-        if (method == NULL) {
-            if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
-                PyErr_Format(PyExc_TypeError,
-                             "'__customslots__' must be a mapping from keys to data (got %.200s)",
-                             Py_TYPE(mapping)->tp_name);
-            }
-            return -1;
-        }
-        Py_DECREF(method);
+    PyObject *method = PyObject_GetAttrString(mapping, "items");
+    PyObject *list = method != NULL ? PyMapping_Items(mapping) : NULL;
+    /* A tuple, because the list could change during conversions. */
+    PyObject *items = list != NULL ? PyList_AsTuple(list) : NULL;
+    if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Format(PyExc_TypeError,
+                     "'__customslots__' must be a mapping from keys to data (got %.200s)",
+                     Py_TYPE(mapping)->tp_name);
     }
-    PyObject *list = PyMapping_Items(mapping);
-    if (list == NULL) {
-        return -1;
-    }
-    items = PyList_AsTuple(list);
-    Py_DECREF(list);
+    Py_XDECREF(method);
+    Py_XDECREF(list);
     if (items == NULL) {
         return -1;
     }
