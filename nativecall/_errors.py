@@ -225,9 +225,6 @@ class NoEntryError(NativeCallError, KeyError):
         # KeyError would show the repr of the message.
         return str(self.args[0])
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.args[0], self.signature, self.available)
-
 
 class LibraryError(NativeCallError, OSError):
     """A shared library cannot be found or opened, or can no longer be used."""
@@ -285,9 +282,6 @@ class NativeFailure(NativeCallError, RuntimeError):
     def __init__(self, message: str, value: object = None) -> None:
         super().__init__(message)
         self.value = value
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.args[0], self.value)
 
 
 class AbiError(NativeCallError, ImportError):

@@ -11,7 +11,7 @@ from .._plan import steps
 from .._plan.aapcs64 import AAPCS64
 from .._plan.sysv import SYSV_X86_64
 from .._types.ctype import SCALARS, CType, is_native
-from .._types.derived import Array, Struct, homogeneous, inner_types
+from .._types.derived import Array, Struct, homogeneous, inner_types, parts_of
 from .._types.signature import Signature
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def gap(signature: Signature, *, flattened: bool) -> str | None:
         return "it has no complex long double result"
     long_double = SCALARS["g"]
     is_one = isinstance(result, Struct) and result.size == long_double.size
-    if is_one and _scalars(result, 0) == [(0, long_double)]:
+    if is_one and parts_of(result) == [(0, long_double)]:
         return "it expects a struct of one long double in memory"
     small = 16 if steps.ABI is SYSV_X86_64 else 32  # ctypes' limit
     for one in (*signature.args, result):
@@ -100,17 +100,5 @@ def _is_unaligned(struct: Struct) -> bool:
     """Return whether packing changes the offset of any scalar in a struct."""
     if not _is_packed(struct):
         return False
-    loose = zip(_scalars(struct, 0), _scalars(_loose(struct), 0), strict=True)
+    loose = zip(parts_of(struct), parts_of(_loose(struct)), strict=True)
     return any([a[0] != b[0] for a, b in loose])
-
-
-def _scalars(ctype: CType, offset: int) -> list[tuple[int, CType]]:
-    """Return the scalars of a value, with their offsets."""
-    if isinstance(ctype, Struct):
-        parts = [_scalars(field.type, offset + field.offset) for field in ctype.fields]
-    elif isinstance(ctype, Array):
-        places = range(offset, offset + ctype.size, ctype.item.size)
-        parts = [_scalars(ctype.item, at) for at in places]
-    else:
-        return [(offset, ctype)]
-    return [one for part in parts for one in part]

@@ -525,10 +525,10 @@ def match(ctype: CType, value: object, readonly: bool, policies: Policies) -> in
             exported = _ext.export(value)
         except (BufferError, TypeError, ValueError):
             return _NO
-        held, code, form, itemsize, shape, _, _ = exported
+        _, code, form, itemsize, shape, _, _ = exported
         if len(shape) != ctype.ndim or not storage.is_element(ctype.item, code, form, itemsize):
             return _NO
-        if storage.view_problem(ctype, "", readonly, held.address, *exported[1:]) is not None:
+        if storage.view_problem(ctype, "", readonly, exported) is not None:
             return _REFUSED
         return _EXACT if code in ("", callinterface.letter(ctype.item)) else _WIDER
     if isinstance(ctype, FunctionPointer):

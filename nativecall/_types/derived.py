@@ -662,17 +662,25 @@ def _floats(ctype: CType) -> list[Scalar] | None:
     return found or None
 
 
-def object_offsets(ctype: CType, start: int = 0) -> tuple[int, ...]:
-    """Return the offsets at which a value of this type stores references to Python objects."""
+def parts_of(ctype: CType, kind: str = "", start: int = 0) -> list[tuple[int, CType]]:
+    """Return the offset and type of each part of a value that is not a struct or an array.
+
+    `kind` is the kind of these parts; ``""`` returns all.
+    """
     if isinstance(ctype, Struct):
-        parts = [object_offsets(field.type, start + field.offset) for field in ctype.fields]
+        parts = [parts_of(field.type, kind, start + field.offset) for field in ctype.fields]
     elif isinstance(ctype, Array):
-        first = object_offsets(ctype.item)
+        first = parts_of(ctype.item, kind)
         places = range(start, start + ctype.size, ctype.item.size) if first else ()
-        parts = [tuple([place + offset for offset in first]) for place in places]
+        parts = [[(place + at, one) for at, one in first] for place in places]
     else:
-        return (start,) if ctype.kind == "object" else ()
-    return tuple([offset for part in parts for offset in part])
+        return [(start, ctype)] if kind in ("", ctype.kind) else []
+    return [one for part in parts for one in part]
+
+
+def object_offsets(ctype: CType) -> tuple[int, ...]:
+    """Return the offsets at which a value of this type stores references to Python objects."""
+    return tuple([at for at, _ in parts_of(ctype, "object")])
 
 
 def hides_object(ctype: CType) -> bool:

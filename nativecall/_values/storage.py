@@ -376,34 +376,26 @@ def _view(view: View, value: object, who: str, keep: list[object], readonly: boo
         hint = "; pass a copy" if _is_indirect(value) else ""
         failure = BufferError if isinstance(error, BufferError) else ValueError
         raise failure(f"{who} cannot be read as a strided array: {error}{hint}") from error
-    held = exported[0]
-    problem = view_problem(view, given, readonly, held.address, *exported[1:])
+    problem = view_problem(view, given, readonly, exported)
     if problem is not None:
-        del held, exported, owner  # otherwise the traceback would keep the buffer exported
+        del exported, owner  # otherwise the traceback would keep the buffer exported
         raise type(problem)(f"{who} must {problem}")
-    _, _, _, _, shape, strides, _ = exported
+    held, _, _, _, shape, strides, _ = exported
     words = _lib.ffi.new("intptr_t[]", [held.address, *shape, *strides])
     keep += [held, words, owner]
     return int(_lib.ffi.cast("uintptr_t", words))
 
 
 def view_problem(
-    view: View,
-    given: str,
-    readonly: bool,
-    address: int,
-    code: str,
-    form: str,
-    itemsize: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    locked: bool,
+    view: View, given: str, readonly: bool, exported: tuple[Foreign, ...]
 ) -> Exception | None:
     """Return the error for a buffer that cannot be passed as a view; None if it can.
 
-    The message continues a sentence that ends with "must".
+    `exported` is the buffer as `_ext.export` returned it. The message continues a sentence that
+    ends with "must".
     """
     item = view.item
+    held, code, form, itemsize, shape, strides, locked = exported
     if len(shape) != view.ndim:
         plural = "" if view.ndim == 1 else "s"
         return ValueError(f"have {view.ndim} dimension{plural} (got {len(shape)})")
@@ -414,7 +406,7 @@ def view_problem(
         hint = swapped if is_swapped(form) else ""
         wanted = item.text if "<" in item.named else item.named
         return TypeError(f"have {wanted!r} elements (got {form!r}){hint}")
-    if not _is_aligned(item.alignment, address, shape, strides):
+    if not _is_aligned(item.alignment, held.address, shape, strides):
         return ValueError(misaligned(item, given))
     if locked and not readonly:
         return ValueError(
@@ -673,7 +665,7 @@ class Record(_ext.RecordBase):
 
 
 _held: Foreign = _ext.RecordBase._held
-_ext.set_record_class(Record)
+_ext.set_class(Record)
 _layouts: Cache[tuple[str, str | None], Layout] = Cache(1024)
 
 

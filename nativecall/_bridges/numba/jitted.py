@@ -65,11 +65,6 @@ class Instance:
     def __repr__(self) -> str:
         return f"<{self.signature.text!r} of {self.function!r}>"
 
-    def inspect_llvm(self) -> str:
-        """Return the LLVM IR of the C function, after Numba's optimisations."""
-        text: str = self._library.get_llvm_str()
-        return text
-
     def enclosed(self, errors: str) -> Function:
         """Return the compiled C function."""
         from .code import enclose
