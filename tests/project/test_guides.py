@@ -175,6 +175,15 @@ def test_links_between_pages_lead_somewhere(path):
         assert not anchor or anchor in anchors(target), f"{path.name}: {link}"
 
 
+@pytest.mark.parametrize(
+    "path", [*DOCS.rglob("*.md"), *ROOT.glob("*.md")], ids=lambda path: path.stem
+)
+def test_every_row_belongs_to_a_table(path):
+    for block in re.split(r"\n\s*\n", prose(path)):
+        if block.startswith("|"):
+            assert re.match(r"\|.*\n\|[-:| ]+\|(\n|$)", block), block
+
+
 def test_the_reference_names_every_public_name():
     reference = (DOCS / "reference.md").read_text(encoding="utf-8")
     public = {name for name in dir(nc) if not name.startswith("_")}
