@@ -56,6 +56,8 @@ class nativeobjecttype(type):
     def mro(self) -> list[type]: ...
 
 class NativeObject(metaclass=nativeobjecttype):
+    """An object that Python and threads without the GIL share."""
+
     def __init__(self, *values: object, **fields: object) -> None: ...
     def __setstate__(self, state: Foreign, /) -> None: ...
 
@@ -66,11 +68,14 @@ class Field:
     atomic: bool
     def __new__(cls, *parts: Foreign) -> Self: ...
     # Only atomic fields have these methods.
-    def add(self, object: NativeObject, number: int, /) -> int: ...
-    def exchange(self, object: NativeObject, value: Foreign, /) -> Foreign: ...
+    def add(self, object: NativeObject, number: int, /) -> int:
+        """Add to an atomic integer in one step and return its old value; overflow wraps around."""
+    def exchange(self, object: NativeObject, value: Foreign, /) -> Foreign:
+        """Set an atomic field and return its old value, in one operation."""
     def compare_exchange(
         self, object: NativeObject, expected: Foreign, desired: Foreign, /
-    ) -> bool: ...
+    ) -> bool:
+        """Set an atomic field to `desired` if it equals `expected`, in one operation."""
 
 @final
 class Method:
@@ -80,6 +85,8 @@ class Method:
 
 @final
 class ObjectArray(Generic[_Object]):
+    """Native objects of one class, side by side in one block of memory."""
+
     address: int
     stride: int
     def __new__(cls, type: builtins.type[_Object], count: int) -> Self: ...
@@ -113,24 +120,31 @@ class CallableBase:
     @property
     def _is_entry(self) -> bool: ...
     @property
-    def signatures(self) -> tuple[str, ...]: ...
+    def signatures(self) -> tuple[str, ...]:
+        """Canonical signatures of the entries, in the order they were added."""
     @property
     def _owners(self) -> list[object]: ...
     @property
-    def builtin(self) -> Callable[..., Any]: ...
+    def builtin(self) -> Callable[..., Any]:
+        """The same callable as a real built-in function, for hot loops in Python."""
     # Subclasses in stubs may narrow the arguments.
     def __call__(self, *values: Any, **named: Any) -> Any: ...
-    def address(self, signature: str | Signature | None = None) -> int: ...
-    def to_ctypes(self, signature: str | Signature | type | None = None) -> Any: ...
-    def to_cffi(self, signature: object = None, *, ffi: object = None) -> Any: ...
+    def address(self, signature: str | Signature | None = None) -> int:
+        """Return the C function pointer of an entry."""
+    def to_ctypes(self, signature: str | Signature | type | None = None) -> Any:
+        """Return a ctypes function pointer that keeps its entry alive."""
+    def to_cffi(self, signature: object = None, *, ffi: object = None) -> Any:
+        """Return a cffi function pointer that keeps its entry alive."""
     def to_capsule(
         self, signature: str | Signature | None = None, *, name: str | None = None
-    ) -> object: ...
+    ) -> object:
+        """Return a PyCapsule that keeps its entry alive."""
     @property
     def _as_parameter_(self) -> Any: ...
     def to_scipy(
         self, signature: str | Signature | None = None, user_data: object = None
-    ) -> Foreign: ...
+    ) -> Foreign:
+        """Return a `scipy.LowLevelCallable` of an entry, for `scipy.integrate.quad` and others."""
     def _alone(self, signature: str | Signature | None, /) -> NativeCallable: ...
     def __getitem__(self, signature: str | Signature, /) -> PublicCallable: ...
     def __contains__(self, signature: object, /) -> bool: ...
@@ -149,14 +163,16 @@ class CallableBase:
     def _entry(self) -> tuple[CallInterface, int, int]: ...
     def _trampoline_kind(self) -> str: ...
     def _unwrap(self) -> None: ...
-    def bind(self, *values: object, **named: object) -> PublicCallable: ...
+    def bind(self, *values: object, **named: object) -> PublicCallable:
+        """Return a C function that calls this one with some arguments bound."""
     def convert(
         self,
         signature: str | Signature,
         *,
         errors: Errors | None = None,
         name: str | None = None,
-    ) -> PublicCallable: ...
+    ) -> PublicCallable:
+        """Return this function as a C function of another signature."""
     def _converted(
         self, wanted: CallInterface, errors: str | None, name: str | None, /
     ) -> NativeCallable | None: ...

@@ -50,11 +50,15 @@ _N = TypeVar("_N", bound=NativeObject, default=NativeObject)
 _V = TypeVar("_V")
 
 class NativeCallable(_NativeCallable, Generic[_P, _R]):
+    """A C function, or several, as one Python callable that native code can look into."""
+
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
     @property
-    def builtin(self) -> Callable[_P, _R]: ...
+    def builtin(self) -> Callable[_P, _R]:
+        """The same callable as a real built-in function, for hot loops in Python."""
 
-class Callback(_Callback, NativeCallable[_P, _R]): ...
+class Callback(_Callback, NativeCallable[_P, _R]):
+    """A Python function as a native callable; made by `nativecall.callback`."""
 
 class _Plain(TypedDict, total=False):
     # Options that change neither arguments nor results.
@@ -67,7 +71,9 @@ class _Plain(TypedDict, total=False):
 @overload
 def wrap(  # type: ignore[overload-overlap]  # keeps the types of the target
     target: NativeCallable[_P, _R], signature: None = None, **options: Unpack[_Plain]
-) -> NativeCallable[_P, _R]: ...
+) -> NativeCallable[_P, _R]:
+    """Create a native callable from a C function."""
+
 @overload
 def wrap(
     target: object, signature: str | Signature | None = None, **options: Unpack[_AnyWrapOptions]
@@ -93,7 +99,9 @@ _Signed = str | Signature | None
 @overload
 def callback(
     signature: _Signed, function: Callable[_P, _R], **options: Unpack[_AnyCallbackOptions]
-) -> Callback[_P, _R]: ...
+) -> Callback[_P, _R]:
+    """Turn a Python function into a native callable: a C pointer that runs it."""
+
 @overload
 def callback(  # type: ignore[overload-cannot-match]  # for lambdas where any Callback is wanted
     signature: _Signed, function: Callable[..., _R], **options: Unpack[_AnyCallbackOptions]
@@ -133,9 +141,9 @@ class _Method(_MethodOf[..., _Foreign]):
     ) -> _MethodOf[_P, _R]: ...
 
 @overload
-def field(
-    type: type[_N], *, atomic: bool = False, doc: str | None = None
-) -> _FieldOf[_N | None]: ...
+def field(type: type[_N], *, atomic: bool = False, doc: str | None = None) -> _FieldOf[_N | None]:
+    """Declare a field in the body of a class of native objects."""
+
 @overload
 def field(type: object, *, atomic: bool = False, doc: str | None = None) -> _FieldOf[_Foreign]: ...
 def method(
@@ -145,14 +153,20 @@ def method(
     gil: Literal["hold", "release"] = "hold",
     errors: _Errors = "none",
     doc: str | None = None,
-) -> _Method: ...
+) -> _Method:
+    """Declare a native method in the body of a class of native objects."""
+
 @overload
-def string(
-    pointer: object, encoding: None = None, length: int | None = None
-) -> bytes | str | None: ...
+def string(pointer: object, encoding: None = None, length: int | None = None) -> bytes | str | None:
+    """Read the text at a pointer, up to the first null character or of a given length."""
+
 @overload
 def string(pointer: object, encoding: str, length: int | None = None) -> str | None: ...
-def handle(obj: object) -> _Foreign: ...
-def native_object(pointer: object, cls: type[_N] = ..., *, owned: bool = False) -> _N: ...
+def handle(obj: object) -> _Foreign:
+    """Return the address of a Python object as a ``void *``: user data for C code."""
+
+def native_object(pointer: object, cls: type[_N] = ..., *, owned: bool = False) -> _N:
+    """Return the native object at an address, which is an ``NcObject *`` in native code."""
+
 def get_errno() -> int: ...
 def set_errno(number: int) -> None: ...

@@ -359,7 +359,7 @@ static PyMemberDef members[] = {
 
 static PyMethodDef methods[] = {
     {"add", NC_METHOD(field_add), METH_FASTCALL,
-     "add($self, object, number, /)\n--\n\nAdd to an atomic integer in one operation and return "
+     "add($self, object, number, /)\n--\n\nAdd to an atomic integer in one step and return "
      "its old value; overflow wraps around."},
     {"exchange", NC_METHOD(field_exchange), METH_FASTCALL,
      "exchange($self, object, value, /)\n--\n\nSet an atomic field and return its old value, in "

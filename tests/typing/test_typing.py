@@ -5,6 +5,8 @@ Pyright is run as the package basedpyright has it, which needs nothing but itsel
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import re
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from support import compilecache
+from support.threads import needs_native_objects
 
 HERE = Path(__file__).parent
 MARKED = {
@@ -97,3 +100,22 @@ def test_the_stub_has_every_public_name():
     names = {*re.findall(r"^from .* import (\w+) as \1$", stub, re.MULTILINE)}
     names.update(re.findall(r"^(?:class|def) (\w+)", stub, re.MULTILINE))
     assert sorted([name for name in names if name[0] != "_"]) == sorted(nc.__all__)
+
+
+@needs_native_objects
+@pytest.mark.parametrize("stub", ["_ext", "_public"])
+def test_docstrings_in_stubs_are_the_first_lines_of_the_real_ones(stub):
+    import nativecall as nc
+
+    module = nc._ext if stub == "_ext" else nc
+    text = (Path(__file__).parents[2] / "nativecall" / f"{stub}.pyi").read_text(encoding="utf-8")
+    told = 0
+    for node in ast.parse(text).body:
+        members = node.body if isinstance(node, ast.ClassDef) else []
+        for one in [node, *members]:
+            if isinstance(one, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(one):
+                real = getattr(module, node.name)
+                real = real if one is node else getattr(real, one.name)
+                assert ast.get_docstring(one) == inspect.getdoc(real).splitlines()[0], one.name
+                told += 1
+    assert told >= 10
