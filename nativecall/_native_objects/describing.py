@@ -206,15 +206,12 @@ def _check_name(cls: str, name: object) -> None:
 # -- methods ---------------------------------------------------------------------------------------
 
 
-def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str | None]:
+def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str]:
     """Return the native names of the bases, with a method's signature or ``""`` for a field."""
-    native = [base for base in bases if isinstance(base, _ext.nativeobjecttype)]
-    found: dict[str, str | None] = {}
-    for fields, methods in map(_ext.native_parts, sum(map(_ext.native_order, native), ())):
-        for name, *_ in fields:
-            found[name] = ""
-        for name, text, *_ in methods:
-            found[name] = text
+    found: dict[str, str] = {}
+    for base in bases:
+        if isinstance(base, _ext.nativeobjecttype):
+            found.update(_ext.native_names(base))
     return found
 
 
@@ -291,14 +288,16 @@ def _with_object(function: FunctionType) -> Callable[..., object]:
 # -- the order of bases ----------------------------------------------------------------------------
 
 
-def _check_order(cls: type, inherited: dict[str, str | None]) -> None:
+def _check_order(cls: type, inherited: dict[str, str]) -> None:
     """Refuse a class in which a native name would resolve to something else in Python."""
     own = _own_names(cls)
     names = inherited.keys() | own
     order = _ext.native_order(cls)
-    ordered = {*map(id, order)}
     for name in (inherited.keys() & cls.__dict__.keys()) - own:
         raise _hidden(cls, name, "native in a base")
+    if len(cls.__mro__) == len(order) + 1:
+        return  # all but `object` are classes of native objects
+    ordered = {*map(id, order)}
     for one in cls.__mro__:
         if id(one) in ordered or one is object:
             continue
