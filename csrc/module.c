@@ -133,6 +133,7 @@ static PyMethodDef functions[] = {
     {"wrapped", NC_METHOD(nc_wrapped), METH_FASTCALL, NULL},
     {"caller", nc_caller, METH_VARARGS, NULL},
     {"make", NC_METHOD(nc_memory_make), METH_FASTCALL, NULL},
+    {"convert_pointer", NC_METHOD(nc_memory_pointer), METH_FASTCALL, NULL},
     {"string_at", NC_METHOD(nc_string_at), METH_FASTCALL, NULL},
     {"store_scalar", store_scalar, METH_VARARGS, NULL},
     {"load_scalar", load_scalar, METH_VARARGS, NULL},

@@ -111,16 +111,16 @@ static PyObject *convert_pointer(PyObject *slot, PyObject *value, PyObject *list
 
 /* convert_pointer(slot, value, list): like the C function convert_pointer, but returns None if
  * Python code must convert the value. */
-PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *nc_memory_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *slot;
-    PyObject *value;
-    PyObject *list;
-    if (!PyArg_ParseTuple(args, "O!OO!", &PyList_Type, &slot, &value, &PyList_Type, &list) ||
-        !has_items(PyList_GET_SIZE(slot), SLOT)) {
+    if (nargs != 3 || !PyList_Check(args[0]) || !PyList_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "convert_pointer() takes a slot, a value and a list");
         return NULL;
     }
-    PyObject *made = convert_pointer(slot, value, list);
+    if (!has_items(PyList_GET_SIZE(args[0]), SLOT)) {
+        return NULL;
+    }
+    PyObject *made = convert_pointer(args[0], args[1], args[2]);
     return made == NULL && is_refused() ? Py_NewRef(Py_None) : made;
 }
 

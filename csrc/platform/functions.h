@@ -20,7 +20,6 @@ typedef PyObject *NcVectorcall(PyObject *self, PyObject *const *args, size_t nar
 #define NC_FUNCTIONS(ROW)                                                                          \
     ROW(nc_set_hooks, "set_hooks", METH_VARARGS)                                                   \
     ROW(nc_allocate_block, "allocate_block", METH_O)                                               \
-    ROW(nc_memory_pointer, "convert_pointer", METH_VARARGS)                                        \
     ROW(nc_memory_of, "make_of", METH_VARARGS)                                                     \
     ROW(nc_callinterface, "callinterface", METH_VARARGS)                                           \
     ROW(nc_match, "match", METH_VARARGS)                                                           \
@@ -81,4 +80,5 @@ int nc_objects_bring_runtime(void);
 int nc_objects_ready(PyObject *module);
 /* Not in NC_FUNCTIONS, since their parameters differ (METH_FASTCALL). */
 PyObject *nc_memory_make(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *nc_memory_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *nc_string_at(PyObject *module, PyObject *const *args, Py_ssize_t nargs);

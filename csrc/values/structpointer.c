@@ -4,6 +4,7 @@
 #include <structmember.h>
 
 #include "cffitypes.h"
+#include "core/cffipointer.h"
 
 #include <stddef.h>
 
@@ -89,6 +90,44 @@ static PyObject *pointer_getattr(PyObject *object, PyObject *name)
     return PyObject_GenericGetAttr(object, name);
 }
 
+/* Assign to a member that is a pointer, and keep the value's target alive. Return 0, or -1 with an
+ * exception, or 1 if Python code must assign, or raise the error. */
+static int set_pointer(PyObject *object, PyObject *name, PyObject *value)
+{
+    NcStructPointer *self = of(object);
+    PyObject *members = looked_up(self->structs, self->cdata);
+    PyObject *member =
+        members != NULL && PyDict_Check(members) ? PyDict_GetItemWithError(members, name) : NULL;
+    if (member == NULL) {
+        return PyErr_Occurred() ? -1 : 1;
+    }
+    PyObject *targets = PyList_New(0);
+    PyObject *const args[] = {PyTuple_GET_ITEM(member, 0), value, targets};
+    PyObject *made =
+        targets != NULL ? PyObject_Vectorcall(PyTuple_GET_ITEM(member, 1), args, 3, NULL) : NULL;
+    int status = made != NULL ? made == Py_None : -1;
+    if (status == 0 && PyObject_SetAttr(self->cdata, name, made) < 0) {
+        PyErr_Clear();
+        status = 1;
+    }
+    if (status == 0) {
+        char *address = nc_cffi_address(self->cdata, nc_type_of_cffi(self->cdata));
+        PyObject *place =
+            PyLong_FromVoidPtr(address + PyLong_AsSsize_t(PyTuple_GET_ITEM(member, 2)));
+        if (place == NULL) {
+            status = -1;
+        } else if (PyList_GET_SIZE(targets) != 0) {
+            status = PyDict_SetItem(self->kept, place, targets);
+        } else if ((status = PyDict_Contains(self->kept, place)) == 1) {
+            status = PyDict_SetItem(self->kept, place, Py_None);
+        }
+        Py_XDECREF(place);
+    }
+    Py_XDECREF(made);
+    Py_XDECREF(targets);
+    return status;
+}
+
 static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
 {
     if (value == NULL || PyLong_Check(value) || PyFloat_Check(value)) {
@@ -99,6 +138,10 @@ static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
             return -1;
         }
         PyErr_Clear();
+    }
+    const int status = set_pointer(object, name, value);
+    if (status <= 0) {
+        return status;
     }
     PyObject *done = PyObject_CallMethod((PyObject *)nc_struct_pointer_class, "__setitem__", "OOO",
                                          object, name, value);

@@ -290,15 +290,13 @@ class StructPointer(_ext.StructPointerBase):
         """Assign to an item, or to a member by name."""
         data, structs = _bare(self), _structs_of(self)
         ctype = _typeof(data)
-        part, name, before, size, convert = structs.part(ctype, key)
+        part, name, before, size = structs.part(ctype, key)
         if part is None or isinstance(key, slice):
             _assign(data, key, value, name)  # cffi assigns it or raises
             return
         held: list[Foreign] = []
         who = key, name
-        if convert is not None:
-            _assign(data, key, convert(value, held, who), who)
-        elif part.kind in RECORDS or (part.kind == "array" and part.length is not None):
+        if part.kind in RECORDS or (part.kind == "array" and part.length is not None):
             changed = _newp(pointer_to(part), None)  # a copy: an error changes nothing
             changed[0] = getattr(data, key) if isinstance(key, str) else data[key]
             _write(structs.owner, changed, 0, part, value, held, who)
@@ -308,10 +306,13 @@ class StructPointer(_ext.StructPointerBase):
         if size:
             start = _lib.ffi.addressof(data) if ctype.kind in RECORDS else data
             before = before if isinstance(key, str) else key * size
-            kept, where = _kept_of(self), (int(_cast(_WORDS, start)) + before, size)
-            if held:
+            kept, where = _kept_of(self), int(_cast(_WORDS, start)) + before
+            if part.kind not in _POINTERS:
+                if held:  # members of a struct may need the old objects
+                    kept[where, size] = held
+            elif held:
                 kept[where] = held
-            elif convert is not None:  # members of a struct may need the old objects
+            else:
                 kept.pop(where, None)
 
     def __len__(self) -> int:
@@ -355,8 +356,11 @@ def _found(pointer: StructPointer, value: Foreign) -> Foreign:
     return _ext.struct_pointer(value, _structs_of(pointer), _kept_of(pointer))
 
 
-class Structs(dict["FFIType", bool]):
+class Structs(dict["FFIType", "bool | dict[str, tuple[Foreign, ...]]"]):
     """A dict from cffi types to whether a StructPointer wraps their objects; filled on first use.
+
+    For a pointer to a struct it contains, instead of True, what the core needs to assign to the
+    members that are pointers: by name, the slot, the function that converts, and the offset.
 
     A StructPointer wraps structs that contain pointers, and functions with such structs in their
     signatures. It also wraps pointers to these structs and functions, arrays of them, and arrays of
@@ -366,16 +370,14 @@ class Structs(dict["FFIType", bool]):
     def __init__(self, owner: Owner) -> None:
         super().__init__()
         self.owner = owner
-        self._parts: Cache[object, tuple[Foreign, str, int, int, Foreign]] = Cache(1024)
+        self._parts: Cache[object, tuple[Foreign, str, int, int]] = Cache(1024)
 
-    def part(
-        self, ctype: FFIType, key: str | int | slice
-    ) -> tuple[Foreign, str, int, int, Foreign]:
+    def part(self, ctype: FFIType, key: str | int | slice) -> tuple[Foreign, str, int, int]:
         """Return how to assign to the member named `key`; for an index or a slice, to an item.
 
         The tuple contains cffi's type, or None if there is no such member or item; the container's
-        name, for messages; the member's offset in bytes; the type's size if it contains pointers,
-        else 0; and the conversion of values to a pointer, or None for other types.
+        name, for messages; the member's offset in bytes; and the type's size if it contains
+        pointers, else 0.
         """
         asked = ctype, key if isinstance(key, str) else None
         found = self._parts.get(asked)
@@ -387,13 +389,12 @@ class Structs(dict["FFIType", bool]):
             if name == key:
                 part, before = field.type, field.offset
         if part is None:
-            return self._parts.keep(asked, (None, repr(ctype.cname), 0, 0, None))
+            return self._parts.keep(asked, (None, repr(ctype.cname), 0, 0))
         size = _cffi_backend.sizeof(part) if leads_on(part) else 0
         named = struct if asked[1] or ctype.kind == "pointer" else ctype
-        convert = _slot(self.owner, part).convert if part.kind in _POINTERS else None
-        return self._parts.keep(asked, (part, repr(named.cname), before, size, convert))
+        return self._parts.keep(asked, (part, repr(named.cname), before, size))
 
-    def __missing__(self, ctype: FFIType) -> bool:
+    def __missing__(self, ctype: FFIType) -> bool | dict[str, tuple[Foreign, ...]]:
         item = element(ctype)
         found = ctype.kind == "array" and item.kind in _POINTERS
         while item.kind == "pointer":
@@ -403,8 +404,15 @@ class Structs(dict["FFIType", bool]):
         elif item.kind == "function" and not found:
             self[ctype] = False  # a function may take pointers to its own type
             found = any([self[one] for one in (*item.args, item.result)])
-        self[ctype] = found
-        return found
+        self[ctype] = (found and ctype.kind == "pointer" and self._pointers(ctype.item)) or found
+        return self[ctype]
+
+    def _pointers(self, struct: FFIType) -> dict[str, tuple[Foreign, ...]]:
+        return {
+            name: (_slot(self.owner, one.type).parts, _ext.convert_pointer, one.offset)
+            for name, one in (struct.kind in RECORDS and struct.fields) or ()
+            if one.type.kind in _POINTERS
+        }
 
 
 # -- initialisers --------------------------------------------------------------------------------
