@@ -76,7 +76,8 @@ class _Lazy(Mapping[str, "Made"]):
 
 
 _PATHS = (str, os.PathLike)
-_OF_MACROS = "a macro "  # prefix of the reasons why macros are skipped
+# Prefixes of the reasons for macros, and for pointers to functions, which C's own can still fill.
+_HARMLESS = ("a macro ", "Python cannot implement ")
 _OFFERED = ("functions", "variables", "constants", "pointers", "skipped")
 _COUNTED = (
     *("constants", "enums", "functions", "inlines", "layouts", "opaque", "pointers"),
@@ -224,7 +225,7 @@ def offered(
         table = _restricted(table, several(only, "only", "names or patterns", str))
     if not skip:
         for name, reason in table["skipped"].items():
-            if not reason.startswith(_OF_MACROS):
+            if not reason.startswith(_HARMLESS):
                 file, line = table.get("places", {}).get(name, (-1, 0))
                 where = f", at line {line} of {table['files'][file]!r}" if file >= 0 else ""
                 raise SignatureError(

@@ -21,6 +21,7 @@ from .nodes import (
     Record,
     characters,
     element,
+    function_of,
 )
 from .parser import Parser, Unknown, common_types, fault
 from .preprocessor import expansions, preprocess
@@ -133,6 +134,18 @@ class _Tables:
 
     def _function(self, name: str, function: FunctionOf, start: int, end: int) -> None:
         self.functions[name] = self.convert.row(function, self.parser.written(start, end))
+        for index, arg in enumerate(function.args):
+            named = function.names[index] if function.names else None
+            self._callback(f"{name}({named or index + 1})", arg)
+
+    def _callback(self, name: str, node: Node) -> None:
+        """For a pointer to a function, record why Python cannot implement the function, if so."""
+        function = function_of(node)
+        try:
+            if function is not None:
+                self.convert.function(function)
+        except SignatureError as error:
+            self.skipped[name] = f"Python cannot implement this function: {error.reason}"
 
     def _variable(self, name: str, node: Node, const: bool) -> None:
         item = element(node)
@@ -221,18 +234,20 @@ class _Tables:
                 if node.reason and ANONYMOUS not in name:
                     self.skipped.setdefault(name, node.reason)
             elif isinstance(node, Record):
-                self._bit_fields(node)
+                self._members(node)
         return found
 
-    def _bit_fields(self, record: Record) -> None:
+    def _members(self, record: Record) -> None:
         """Record the reason for each bit-field that the cffi type of a struct lacks.
 
         cffi's type lacks a bit-field if no integer within the struct can hold it. Only packed
         structs have such bit-fields.
         """
         for one in record.fields or ():
+            name = f"{record.typedef or record.cname}.{one.name}"
+            self._callback(name, one.type)
             if one.width is not None and one.name and unit_of(one, record.size or 0) is None:
-                self.skipped[f"{record.typedef or record.cname}.{one.name}"] = (
+                self.skipped[name] = (
                     f"no integer within the struct holds the {one.width} bits of the bit-field; "
                     "access its bytes with ffi.buffer()"
                 )

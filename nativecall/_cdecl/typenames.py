@@ -161,7 +161,8 @@ class TypeNames:
             return self._kept(name), False
         if name.startswith(UNUSABLE):
             size, alignment = map(int, name.removeprefix(UNUSABLE).split("_"))
-            return Unusable("its type cannot be passed", size or None, alignment), False
+            what = "a vector type" if size else "its type"
+            return Unusable(f"{what} cannot be passed", size or None, alignment), False
         if self._base is not None:
             return self._base.typedefs.get(name)
         return common_types().get(name)

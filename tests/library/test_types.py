@@ -443,3 +443,21 @@ def test_cffi_has_the_addresses_of_a_library(builder):
         ffi.addressof(lib, "THREE")
     with pytest.raises(nc.SymbolError, match="'z'"):
         ffi.addressof(lib, "z")
+
+
+def test_callbacks_that_python_cannot_implement_are_told():
+    text = """
+        typedef float four __attribute__((vector_size(16)));
+        struct hooks { int (*plain)(int); void (*on_four)(four); };
+        int abs(int); void qsort(void (*called)(four), void (*)(void *), void (*)(four));
+    """
+    lib = nc.load(None, text, only=["abs"])
+    assert lib.skipped == {}
+    assert lib.abs(-1) == 1
+    for options in ({}, {"skip": False}):
+        lib = nc.load(None, text, **options)
+        assert lib.new("struct hooks *", {"plain": abs}).plain(-2) == 2
+        assert lib.skipped == dict.fromkeys(
+            ["qsort(called)", "qsort(3)", "struct hooks.on_four"],
+            "Python cannot implement this function: a vector type cannot be passed",
+        )
