@@ -26,8 +26,9 @@
  *   CIF       a call interface with an argument of this type; None before the first value
  *   KIND      "c" to copy bytes, "f" for functions, else "*"
  *   CALLBACK  the CallbackSpec for Python functions, or None
- *   CONVERT   convert(value, list, who), which accepts any value */
-enum { TYPE, CIF, KIND, CALLBACK, CONVERT, SLOT };
+ *   CONVERT   convert(value, list, who), which accepts any value
+ *   ACCEPTED  another cffi type, of arrays, that was converted last; or None */
+enum { TYPE, CIF, KIND, CALLBACK, CONVERT, ACCEPTED, SLOT };
 
 #define PART(slot, number) PyList_GET_ITEM(slot, number)
 
@@ -49,15 +50,25 @@ static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
     if (PART(slot, CIF) == Py_None) {
         return NULL;
     }
-    Py_UCS4 kind = PyUnicode_READ_CHAR(PART(slot, KIND), 0);
-    PyObject *function = PyMethod_Check(value) ? PyMethod_GET_FUNCTION(value) : value;
-    if (nc_is_cdata(nc_bare(value))) {
-        if (nc_ended_by(value) != NULL) {
+    PyObject *cdata = nc_bare(value);
+    PyObject *foreign = nc_type_of_cffi(cdata);
+    if (foreign != NULL) {
+        if (Py_TYPE(cdata) == nc_cffi_gcp && nc_ended_by(cdata) != NULL) {
             return NULL;
         }
-        *address = nc_cffi_address(nc_bare(value), PART(slot, TYPE));
-        return *address != NULL || !PyErr_Occurred() ? Py_NewRef(value) : NULL;
+        int is_accepted = nc_cffi_is_direct && foreign == PART(slot, ACCEPTED);
+        *address =
+            is_accepted ? nc_word_of_cffi(cdata) : nc_address_of_cffi(cdata, PART(slot, TYPE));
+        if (*address == NULL && PyErr_Occurred()) {
+            return NULL;
+        }
+        if (!is_accepted && foreign != PART(slot, TYPE) && nc_word_of_cffi(cdata) == *address) {
+            PyList_SetItem(slot, ACCEPTED, Py_NewRef(foreign));
+        }
+        return Py_NewRef(value);
     }
+    Py_UCS4 kind = PyUnicode_READ_CHAR(PART(slot, KIND), 0);
+    PyObject *function = PyMethod_Check(value) ? PyMethod_GET_FUNCTION(value) : value;
     if (kind == 'c' && PyBytes_Check(value)) {
         PyObject *copy =
             PyBytes_FromStringAndSize(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
@@ -243,7 +254,7 @@ static PyObject *call_two(PyObject *function, PyObject *one, PyObject *other)
 static PyObject *make_in_block(PyObject *row, PyObject *init, PyObject *list, void **address)
 {
     PyObject *made = call_two(ITEM(row, IN_BLOCK), ITEM(row, CTYPE), init);
-    char *data = made != NULL ? (char *)nc_cffi_address(made, ITEM(row, POINTER)) : NULL;
+    char *data = made != NULL ? (char *)nc_address_of_cffi(made, ITEM(row, POINTER)) : NULL;
     if (data == NULL) {
         Py_CLEAR(made);
     } else {
@@ -275,14 +286,20 @@ static PyObject *make_pointers(PyObject *row, PyObject *init, PyObject *list)
         made = given != NULL ? make_in_block(row, given, list, (void **)&memory) : NULL;
         Py_XDECREF(given);
     }
+    int keeps_items = 0;
     for (Py_ssize_t i = 0; made != NULL && i < count; i++) {
-        if (ITEM(items, i) != Py_None) {
-            PyObject *kept = pointer_of(ITEM(ITEM(row, HOW), 0), ITEM(items, i), &memory[i]);
-            if (kept == NULL || PyList_Append(list, kept) < 0) {
+        PyObject *item = ITEM(items, i);
+        if (item != Py_None) {
+            PyObject *kept = pointer_of(ITEM(ITEM(row, HOW), 0), item, &memory[i]);
+            keeps_items |= kept == item;
+            if (kept == NULL || (kept != item && PyList_Append(list, kept) < 0)) {
                 Py_CLEAR(made);
             }
             Py_XDECREF(kept);
         }
+    }
+    if (made != NULL && keeps_items && PyList_Append(list, items) < 0) {
+        Py_CLEAR(made);
     }
     Py_XDECREF(items);
     return made;
@@ -304,7 +321,7 @@ static PyObject *make_copy(PyObject *row, PyObject *init)
         (length == Py_None || PyLong_AsSsize_t(length) >= bytes / size)) {
         PyObject *count = length == Py_None ? PyLong_FromSsize_t(bytes / size) : Py_NewRef(Py_None);
         made = count != NULL ? make_of(row, count, NULL) : NULL;
-        void *data = made != NULL ? nc_cffi_address(made, ITEM(row, POINTER)) : NULL;
+        void *data = made != NULL ? nc_address_of_cffi(made, ITEM(row, POINTER)) : NULL;
         if (data != NULL) {
             memcpy(data, pin->pointer.address, (size_t)bytes);
         } else {

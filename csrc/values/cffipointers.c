@@ -141,7 +141,7 @@ int nc_take_pointer(PyObject *wanted, PyObject *value, void **out)
     if (row == NULL) {
         return 0;
     }
-    void *address = nc_cffi_address(value, row->target);
+    void *address = nc_address_of_cffi(value, row->target);
     if (address == NULL && PyErr_Occurred()) {
         PyErr_Clear();
         return 0;
@@ -179,7 +179,7 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     PyObject *pointer = PyTuple_GET_ITEM(row, 0); /* cffi's types live as long as the process */
     const size_t size = PyLong_AsSize_t(PyTuple_GET_ITEM(row, 1));
     Py_DECREF(row);
-    const void *text = nc_cffi_address(value, pointer);
+    const void *text = nc_address_of_cffi(value, pointer);
     if (text == NULL) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }

@@ -44,3 +44,22 @@ static inline int nc_is_gcp(PyObject *value)
 {
     return nc_is_cdata(value) && Py_TYPE(value) == nc_cffi_gcp;
 }
+
+/* Whether the address of a pointer is the word after its type. Set once a pointer was checked. */
+extern int nc_cffi_is_direct;
+
+/* The slow path of nc_address_of_cffi. */
+void *nc_address_asked(PyObject *pointer, PyObject *type);
+
+/* Return that word. */
+static inline void *nc_word_of_cffi(PyObject *pointer)
+{
+    return ((void **)(void *)(pointer + 1))[1];
+}
+
+/* Like nc_cffi_address (core/cffipointer.h); reads the word of a pointer whose type is `type`. */
+static inline void *nc_address_of_cffi(PyObject *pointer, PyObject *type)
+{
+    return nc_cffi_is_direct && nc_type_of_cffi(pointer) == type ? nc_word_of_cffi(pointer)
+                                                                 : nc_address_asked(pointer, type);
+}

@@ -111,7 +111,7 @@ static int set_pointer(PyObject *object, PyObject *name, PyObject *value)
         status = 1;
     }
     if (status == 0) {
-        char *address = nc_cffi_address(self->cdata, nc_type_of_cffi(self->cdata));
+        char *address = nc_address_of_cffi(self->cdata, nc_type_of_cffi(self->cdata));
         PyObject *place =
             PyLong_FromVoidPtr(address + PyLong_AsSsize_t(PyTuple_GET_ITEM(member, 2)));
         if (place == NULL) {

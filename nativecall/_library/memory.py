@@ -523,7 +523,7 @@ class _Slot:
     def __init__(self, owner: Owner, ctype: FFIType) -> None:
         self._owner = owner
         #: The core reads this list (csrc/callable/cffimemory.c).
-        self.parts: list[Foreign] = [ctype, None, "*", None, self.convert]
+        self.parts: list[Foreign] = [ctype, None, "*", None, self.convert, None]
         kinds: tuple[type, ...] = ()
         if ctype.kind == "pointer":
             kinds = (dict, list, tuple) if ctype.item.kind in RECORDS else (list, tuple)
