@@ -145,6 +145,9 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
         made = nc_callable_make(cif, address, 0, owner, name);
         Py_DECREF(owner);
     }
+    if (made != NULL) {
+        NC_SHARE(made); /* it lives as long as the library, which keeps it */
+    }
     Py_DECREF(cif);
     return made;
 }

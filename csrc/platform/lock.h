@@ -5,6 +5,8 @@
  * - NC_LOCK guards a few statements that run no Python code and take no other lock.
  * - NC_FOUND returns whether it could add a reference to an object that a list without references
  *   holds. Another thread may be freeing the object. The list calls NC_FINDABLE for each object.
+ * - NC_SHARE lets threads use an object without counting their references, so that they do not
+ *   contend for its count. Only the collector frees such an object (PEP 703).
  * - NC_BEGIN_SECTION and NC_END_SECTION enclose a critical section of an object (PEP 703).
  * - NC_CRITICAL(function, Type) wraps a method or getter that changes its object in a critical
  *   section; NC_WITH_LOCK(function) names the result. The function may run Python code.
@@ -33,6 +35,7 @@ typedef PyMutex NcLock;
 #define NC_END_SECTION() Py_END_CRITICAL_SECTION()
 #define NC_FINDABLE(object) PyUnstable_EnableTryIncRef((PyObject *)(object))
 #define NC_FOUND(object) PyUnstable_TryIncRef((PyObject *)(object))
+#define NC_SHARE(object) ((void)PyUnstable_Object_EnableDeferredRefcount((PyObject *)(object)))
 #else
 typedef char NcLock;
 #define NC_LOCK(lock) ((void)(lock))
@@ -44,4 +47,5 @@ typedef char NcLock;
 #define NC_END_SECTION() }
 #define NC_FINDABLE(object) ((void)(object))
 #define NC_FOUND(object) (Py_INCREF(object), 1)
+#define NC_SHARE(object) ((void)(object))
 #endif
