@@ -193,6 +193,9 @@ OPERATIONS = {
     "typed.new('entry *[2]', [e, None]); typed.new('entry[2]', [(square_of, b'n'), {}]); "
     "typed.asarray(e); refused(typed.new, 'entry', {'name': 'x'}); refused(typed.new, 'par'); "
     "refused(typed.new, 'one'); refused(typed.new, 'entry', {'next': {'x': 1}})",
+    "members of structs": "e = typed.new('entry'); e.f = f; e.f = square_of; e.name = b'n'; "
+    "e.next = e; e.next = None; e.next = typed.new('entry'); refused(setattr, e, 'name', 'x'); "
+    "refused(setattr, e, 'next', 1.0); typed.new('entry *[2]', [e, e])[1].name = b'm'",
     "types by name": "typed.types.entry; typed.types['struct pair']; refused(getattr, typed.types, "
     "'pai'); typed.ffi.sizeof('entry[2]'); 'pair' in typed.types; "
     "nc.wrap(square, 'double (*)(double)', types=typed)(1.0)",
@@ -240,7 +243,8 @@ READS_C = {"load declarations", "boxes for SciPy"}
 # buffers without telling a debug build, cffi's memory of structs and its types do not tell it all,
 # and NumPy's arrays come and go in code of a release build.
 UNCOUNTED = {
-    *("call Fortran", "memory of types", "what is freed", "handles", "types by name"),
+    *("call Fortran", "memory of types", "members of structs", "what is freed", "handles"),
+    "types by name",
     *("calls that raise", "consumers' types", "array as view", "fields that are arrays"),
     "columns of native objects",
 }
