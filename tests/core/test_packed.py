@@ -250,11 +250,9 @@ def test_no_signature_is_the_beginning_of_another() -> None:
 def test_symbols_are_those_of_the_standard() -> None:
     page = (ROOT / "docs" / "abi" / "signatures.md").read_text(encoding="utf-8")
     nibbles = {}
-    for first, last, characters in re.findall(
-        r"^\| (\w+) to (\w+) \| ((?:`\S` ?)+)\|$", page, re.M
-    ):
+    for first, last, characters in re.findall(r"^- (\w+) to (\w+): ``(\S+)``$", page, re.M):
         codes = range(int(first, 16), int(last, 16) + 1)
-        for code, character in zip(codes, re.findall(r"`(\S)`", characters), strict=True):
+        for code, character in zip(codes, characters, strict=True):
             nibbles[character] = tuple(int(digit, 16) for digit in f"{code:X}")
     assert nibbles == packed._NIBBLES
     header = (INCLUDE / "nativecall" / "detail" / "core" / "packedlookup.h").read_text(
