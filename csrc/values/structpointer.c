@@ -77,11 +77,24 @@ PyObject *nc_struct_pointer_of(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
+/* Set an AttributeError and return 1 if the pointer is NULL, where cffi would read or write. Names
+ * such as `__class__` are no members. */
+static int is_null(PyObject *object, PyObject *name)
+{
+    if (PyObject_IsTrue(of(object)->cdata) ||
+        (PyUnicode_GET_LENGTH(name) > 1 && PyUnicode_READ_CHAR(name, 0) == '_' &&
+         PyUnicode_READ_CHAR(name, 1) == '_')) {
+        return 0;
+    }
+    PyErr_Format(PyExc_AttributeError, "%R has no member %R", of(object)->cdata, name);
+    return 1;
+}
+
 /* Return a member of the struct, or `cdata`, the wrapper's only own attribute. Pointers that are
  * read from the struct share the wrapper's `kept`. */
 static PyObject *pointer_getattr(PyObject *object, PyObject *name)
 {
-    PyObject *value = PyObject_GetAttr(of(object)->cdata, name);
+    PyObject *value = is_null(object, name) ? NULL : PyObject_GetAttr(of(object)->cdata, name);
     if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError) ||
         PyUnicode_CompareWithASCIIString(name, "cdata") != 0) {
         return nc_struct_pointer(value, of(object)->structs, of(object)->kept);
@@ -130,6 +143,9 @@ static int set_pointer(PyObject *object, PyObject *name, PyObject *value)
 
 static int pointer_setattr(PyObject *object, PyObject *name, PyObject *value)
 {
+    if (is_null(object, name)) {
+        return -1;
+    }
     if (value == NULL || PyLong_Check(value) || PyFloat_Check(value)) {
         if (PyObject_SetAttr(of(object)->cdata, name, value) == 0) {
             return 0;

@@ -157,6 +157,19 @@ def test_memory_of_c_keeps_what_it_was_assigned(lib, way):
     assert gone() is None
 
 
+def test_null_has_no_members(lib, fails):
+    null = lib.new("node").next
+    assert (bool(null), null.cdata) == (False, lib.ffi.NULL)
+    assert null.__class__ is type(null.cdata)
+    with fails(AttributeError, "<cdata 'struct node *' NULL> has no member 'n'"):
+        null.n
+    for value in (1, None, [1]):
+        with fails(AttributeError, "<cdata 'struct node *' NULL> has no member 'n'"):
+            null.n = value
+    with pytest.raises(RuntimeError, match="null pointer"):
+        null[0]
+
+
 def test_arguments_of_callbacks_have_it(lib):
     def assign(node):
         node.f = lambda p, x: p.n * x
