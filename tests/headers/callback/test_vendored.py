@@ -21,7 +21,7 @@ HEADERS = [
 # -- the headers ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("standard", ["c99", "c11", "c++11"])
+@pytest.mark.parametrize("standard", ["c99", "c2x", "c++11", "c++20"])
 @pytest.mark.parametrize("command", ["gcc", "clang"])
 def test_every_header_alone_and_twice(include, tmp_path, command, standard):
     language = "c++" if standard.startswith("c++") else "c"
@@ -31,7 +31,8 @@ def test_every_header_alone_and_twice(include, tmp_path, command, standard):
         line = f"#include <nativecall/{header}>\n"
         source.write_text(line + line)
         includes = [f"-I{include}", "-isystem", sysconfig.get_path("include")]
-        options = [f"-std={standard}", "-x", language, *build.WARNINGS, *includes]
+        warnings = [*build.WARNINGS, "-Wsign-conversion", "-Wcast-qual", "-Wshadow"]
+        options = [f"-std={standard}", "-x", language, *warnings, *includes]
         assert build.refusal([found, *options, "-fsyntax-only", str(source)]) == "", header
         lines = (include / "nativecall" / header).read_text().splitlines()
         assert len(lines) < 500, header

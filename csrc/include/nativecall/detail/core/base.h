@@ -96,11 +96,11 @@ NC_STATIC_INLINE char nc_scalar_spelt(char code)
     }                                                                                              \
     NC_STATIC_INLINE void nc_store_relaxed_##kind(void *address, value_type value)                 \
     {                                                                                              \
-        NC_ATOMIC_STORE(nc_atomic_##kind, address, (type)value, __ATOMIC_RELAXED);                 \
+        NC_ATOMIC_STORE(nc_atomic_##kind, address, (type)(uintptr_t)value, __ATOMIC_RELAXED);      \
     }                                                                                              \
     NC_STATIC_INLINE void nc_store_release_##kind(void *address, value_type value)                 \
     {                                                                                              \
-        NC_ATOMIC_STORE(nc_atomic_##kind, address, (type)value, __ATOMIC_RELEASE);                 \
+        NC_ATOMIC_STORE(nc_atomic_##kind, address, (type)(uintptr_t)value, __ATOMIC_RELEASE);      \
     }
 
 typedef void *NcAnyPointer;

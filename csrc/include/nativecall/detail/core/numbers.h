@@ -82,7 +82,7 @@ NC_STATIC_INLINE double nc_double_to_round(long double value)
 
     if (cut < value || cut > value) {
         memcpy(&bits, &cut, sizeof bits);
-        bits -= value < 0 ? cut < value : cut > value;
+        bits -= (uint64_t)(value < 0 ? cut < value : cut > value);
         bits |= 1;
         memcpy(&cut, &bits, sizeof cut);
     }
