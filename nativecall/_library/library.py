@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .options import FunctionOptions
     from .variables import Variable
 
-_Opened, _make = _ext.Library, _ext.make
+_make = _ext.make
 
 
 class _Undeclared:
@@ -94,19 +94,21 @@ class Library(Single):
     _plain: dict[str, Row] = {}
     _cifs: dict[tuple[object, ...], CallInterface] = {}
 
-    def __init__(
-        self,
+    def __init__(self, *given: object) -> None:
+        raise TypeError("a Library is made by nativecall.load(name, declarations)")
+
+    @classmethod
+    def _opened(
+        cls,
         name: str | None,
-        handle: OpenLibrary | None = None,
-        declarations: Declarations | None = None,
-        given: tuple[object, ...] = (),
-        options: LibraryOptions | None = None,
-        base: Owner | None = None,
-    ) -> None:
-        if not isinstance(handle, _Opened):
-            raise TypeError("a Library is made by nativecall.load(name, declarations)")
+        handle: OpenLibrary,
+        declarations: Declarations | None,
+        given: tuple[object, ...],
+        options: LibraryOptions,
+        base: Owner | None,
+    ) -> Self:
+        self = cls.__new__(cls)
         owner = owner_of(declarations, base)
-        options = options or self._options
         encoding = options.encoding("")
         if encoding is not None:
             owner.encodings.add(encoding)
@@ -126,6 +128,7 @@ class Library(Single):
             _plain={} if options or declarations is None else declarations.plain,
             _cifs={},
         )
+        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by name and declarations: another process opens the library itself."""

@@ -220,7 +220,7 @@ def load(
     handle = opened(name, flags, places)
     if known is not None and how:
         how.apply_to(known, lambda one: "\0" not in one and bool(_lib.library_symbol(handle, one)))
-    library = Opened(name, handle, known, given, how, base)
+    library = Opened._opened(name, handle, known, given, how, base)
     if known is not None and how:
         how.refuse_unknown_arguments(known)
     if lenient:
