@@ -276,11 +276,11 @@ NC_STATIC int nc_callback_take(NcCallback *callback, const PyNativeCallableEntry
 }
 
 /* Try the object's entries. Return 1, 0 if none matches, or -1 with an exception. */
-NC_COLD int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *accepted,
-                                     size_t count)
+NC_NOINLINE int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *accepted,
+                                         size_t count)
 {
     PyObject *behind = nc_abi_behind(callback->object);
-    const PyNativeCallableEntry *entry;
+    const PyNativeCallableEntry *entry, *first = NULL;
     const NcNativeApi *api;
     const char *interned;
     for (size_t i = 0; i < count; i++) {
@@ -290,7 +290,8 @@ NC_COLD int nc_callback_from_entries(NcCallback *callback, NcCallbackSignature *
             }
             nc_store_release_ptr(&accepted[i].interned, interned);
         }
-        for (entry = NULL; (entry = nc_native_next(behind, entry)) != NULL;) {
+        first = i == 0 ? nc_native_next(behind, NULL) : first; /* interning looks for a runtime */
+        for (entry = first; entry != NULL; entry = nc_native_next(behind, entry)) {
             if (entry->signature == accepted[i].interned && nc_callback_take(callback, entry, i)) {
                 return 1;
             }
