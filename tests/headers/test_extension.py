@@ -83,6 +83,12 @@ def test_the_headers_intern_as_the_package_does(consumer):
     assert consumer.intern(b"d:d") == _abi.intern(b"d:d")
 
 
+def test_a_signature_that_no_entry_can_have_is_refused(consumer):
+    for text in ("double (double)", "d: d", "l:i"):
+        with pytest.raises(ValueError, match=re.escape(f"'{text}' is not in canonical form")):
+            consumer.look(abs, "function", text, 0)
+
+
 # -- a provider ----------------------------------------------------------------------------------
 
 

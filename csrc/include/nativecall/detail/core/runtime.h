@@ -1,6 +1,5 @@
-/* nativecall/detail/core/runtime.h: finds the runtime of the process, for consumers. The runtime is
- * the metaclass and the registry of interned keys. A provider publishes it with
- * extensibletype.h. */
+/* nativecall/detail/core/runtime.h: finds the runtime of the process, for consumers: the metaclass
+ * and the registry of interned keys. A provider publishes it with extensibletype.h. */
 #ifndef NATIVECALL_RUNTIME_H
 #define NATIVECALL_RUNTIME_H
 
@@ -39,10 +38,16 @@ NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
     return status == 0 ? 0 : -1;
 }
 
-/* Like nc_key_intern, for a canonical signature (docs/abi/signatures.md). Call it when you receive
- * an object, not at import: your module may be imported before the first provider. */
+/* Like nc_key_intern, for a canonical signature (docs/abi/signatures.md): ValueError if it has
+ * white space or one of clLnN, which no entry has. Call it when you receive an object, not at
+ * import: your module may be imported before the first provider. */
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
+    *out = NULL;
+    if (strpbrk(signature, " \t\nclLnN") != NULL) {
+        PyErr_Format(PyExc_ValueError, "signature '%s' is not in canonical form", signature);
+        return -1;
+    }
     return nc_key_intern(signature, strlen(signature), out);
 }
 
