@@ -157,6 +157,8 @@ def pointer_argument(
         spelled = f"{ctype.name} *"
     hint = _advice(ctype, value, index, readonly, spelled, said)
     kinds = "a buffer, a ctypes or cffi pointer, or None"
+    if cif is not None and cif.policies.encoding and said and spelled.count("*") == 1:
+        kinds = f"a str, {kinds}"
     if cif is not None and cif.policies.fortran and index >= 0:
         kinds = "a number, a buffer, or a ctypes or cffi pointer"
     given = type(value).__name__

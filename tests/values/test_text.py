@@ -82,6 +82,9 @@ def test_text_without_an_encoding_is_bytes(lib, fails):
         "an encoding",
     ):
         f("ab")
+    message = r"^argument 1 of 'atoi' must be a .* pointer: a str, a buffer, .* \(got int\)$"
+    with pytest.raises(TypeError, match=message):
+        nc.load(None, "int atoi(const char *);", encoding="utf-8").atoi(5)
 
 
 @pytest.mark.parametrize(
