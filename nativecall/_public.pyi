@@ -50,7 +50,7 @@ _N = TypeVar("_N", bound=NativeObject, default=NativeObject)
 _V = TypeVar("_V")
 
 class NativeCallable(_NativeCallable, Generic[_P, _R]):
-    """A C function, or several, as one Python callable that native code can look into."""
+    """A Python callable of one or several C functions, which native code can find in it."""
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
     @property

@@ -79,10 +79,10 @@ class _OfCallables:
         return self._made(obj)
 
 
-_CLASS_DOC = """A C function, or several, as one Python callable that native code can look into.
+_CLASS_DOC = """A Python callable of one or several C functions, which native code can find in it.
 
 Made by `nativecall.wrap`, whose parameters it takes. ``f[signature]`` is a callable of that entry
-alone, and ``signature in f`` is whether there is one.
+alone; ``signature in f`` tests whether there is one.
 
 Attributes
 ----------
