@@ -539,6 +539,25 @@ def test_a_foreign_object_by_that_name(python, copies):
     assert lines[3] == "0"
 
 
+GETATTR = """
+import sys, types
+sys.path.insert(0, sys.argv[1])
+module = sys.modules["_extensibletype"] = types.ModuleType("_extensibletype")
+def getattr(name):
+    if name == "runtime_v1":
+        return 5
+    raise AttributeError(name)
+module.__getattr__ = getattr
+for name in ("nativecall", "provider_a"):
+    __import__(name)
+print(sys.modules["nativecall"].extensibletype is vars(module)["extensibletype_v1"])
+"""
+
+
+def test_a_runtime_is_looked_for_in_the_dictionary(python, copies):
+    assert python(GETATTR, copies).splitlines() == ["True"]
+
+
 STRANGE = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -217,8 +217,13 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
     }
     PyObject *modules = PyImport_GetModuleDict();
     PyObject *module = nc_dict_item(modules, NC_RUNTIME_MODULE);
-    if (module != NULL &&
-        (!PyModule_Check(module) || PyObject_HasAttrString(module, NC_RUNTIME_ATTRIBUTE))) {
+    int published = module != NULL;
+    if (published && PyModule_Check(module)) {
+        PyObject *capsule = nc_dict_item(PyModule_GetDict(module), NC_RUNTIME_ATTRIBUTE);
+        published = capsule != NULL;
+        Py_XDECREF(capsule);
+    }
+    if (published) {
         runtime = nc_runtime_accept(module);
     } else if (!PyErr_Occurred()) {
         runtime = nc_runtime_publish(modules, module);
