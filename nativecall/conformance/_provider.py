@@ -192,7 +192,7 @@ def call_table(it: Provider) -> None:
     same(_abi.number(last.funcptr), 0, "'funcptr' of the entry behind the last")
 
 
-@rule("P37", "signatures are in canonical form")
+@rule("P11 P37", "signatures are in canonical form")
 def canonical(it: Provider) -> None:
     for text, _, _, _ in it.entries():
         same(text, _abi.canonical(text), "a signature")
