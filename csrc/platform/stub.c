@@ -211,6 +211,8 @@ __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
                     ", which was passed to '%s' for that call only; declare with keep= how long C "
                     "keeps it",
                     PyUnicode_AsUTF8(PyTuple_GET_ITEM(name, 1)));
+        } else {
+            fputs("; keep it alive, and pass keep= if C declares another signature", stderr);
         }
     }
     fputs("\n", stderr);
