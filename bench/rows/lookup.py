@@ -63,8 +63,7 @@ GROUPS = {
     **{row: (loop, tuple(NAMES)[:5]) for loop, row in LOOPS.items()},
     DISPATCH: ("each", ("plain", *[way for way in NAMES if "dispatch" in way], "boxed_lambda")),
     CALLBACK: ("each", ("plain", *[way for way in NAMES if "callback" in way], "boxed_lambda")),
-    MISS: ("each", ("nothing", "miss")),
-    ALONE: ("each", ("nothing", "miss")),
+    **dict.fromkeys((MISS, ALONE), ("each", ("nothing", "miss"))),
 }
 BYTES, SECONDS = "code of a provider's module", "time to compile a module"
 #: What a module includes, and the compiler's options for that.
@@ -166,7 +165,7 @@ def added(section: Section, effort: Effort) -> None:
     section.groups.append(Group(SECONDS, "s", "no header", samples))
     sizes = {}
     for number, name in enumerate(list(HEADERS)[:3]):
-        path = load_module(f"provider{number}", "bench_provider").__file__
+        path = str(load_module(f"provider{number}", "bench_provider").__file__)
         listed = subprocess.run(["size", "-A", path], capture_output=True, text=True, check=True)
         found = re.findall(r"^\.text\S* +(\d+)", listed.stdout, re.MULTILINE)
         sizes[name] = [float(sum(map(int, found)))]
