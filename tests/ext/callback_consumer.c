@@ -305,26 +305,56 @@ static PyObject *start_thread(PyObject *Py_UNUSED(module), PyObject *obj)
 
 /* ---- an exception of the C code's own -------------------------------------------------------- */
 
-/* pending(f, when): raises LookupError in C, before the callback is called or after it */
+/* pending(f, when): raises LookupError in C: before the callback is called, after it, or, as a
+ * library does that the callback has told to stop, if no exception is set */
 static PyObject *pending(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Taken taken;
     PyObject *obj;
-    int before;
-    if (!PyArg_ParseTuple(args, "Oi", &obj, &before) ||
+    const char *when;
+    if (!PyArg_ParseTuple(args, "Os", &obj, &when) ||
         take(&taken, obj, "p", NC_CALLBACK_HOLDS_GIL) < 0) {
         return NULL;
     }
-    if (before) {
+    if (strcmp(when, "before") == 0) {
         PyErr_SetString(PyExc_LookupError, "raised in C");
     }
     (void)sample(&taken, 1.0);
-    if (!before) {
+    if (strcmp(when, "before") == 0) {
+        if (PyErr_Occurred() != PyExc_LookupError) {
+            Py_FatalError("a callback has lost the exception of the C code");
+        }
+    } else if (strcmp(when, "after") == 0 || !PyErr_Occurred()) {
         PyErr_SetString(PyExc_LookupError, "raised in C");
-    } else if (PyErr_Occurred() != PyExc_LookupError) {
-        Py_FatalError("a callback has lost the exception of the C code");
     }
     return nc_callback_release(&taken.f) < 0 ? NULL : PyUnicode_FromString("no exception");
+}
+
+/* unused(): releases a callback that was not prepared, with an exception set and without */
+static PyObject *unused(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    NcCallback f;
+    memset(&f, 0, sizeof f);
+    if (nc_callback_release(&f) < 0) {
+        return NULL;
+    }
+    PyErr_SetString(PyExc_LookupError, "raised in C");
+    return nc_callback_release(&f) < 0 ? NULL : PyUnicode_FromString("no exception");
+}
+
+/* by_python(f, x) -> f(x), by Python even if f has a C function */
+static PyObject *by_python(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Taken taken;
+    PyObject *obj;
+    double x;
+    if (!PyArg_ParseTuple(args, "Od", &obj, &x) ||
+        take(&taken, obj, "p", NC_CALLBACK_HOLDS_GIL | NC_CALLBACK_NATIVE_ONLY) < 0) {
+        return NULL;
+    }
+    taken.f.function = NULL;
+    x = sample(&taken, x);
+    return nc_callback_release(&taken.f) < 0 ? NULL : PyFloat_FromDouble(x);
 }
 
 /* signature(declaration) -> the signature, or None */
@@ -446,6 +476,8 @@ static PyMethodDef functions[] = {
     {"in_threads", in_threads, METH_VARARGS, NULL},
     {"start_thread", start_thread, METH_O, NULL},
     {"pending", pending, METH_VARARGS, NULL},
+    {"unused", unused, METH_NOARGS, NULL},
+    {"by_python", by_python, METH_VARARGS, NULL},
     {"signature", read_declaration, METH_VARARGS, NULL},
     {"api", api, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

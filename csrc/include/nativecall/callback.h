@@ -32,7 +32,7 @@
  * The header works without the nativecall package, and imports nothing. nc_callback_prepare()
  * accepts, in this order:
  *
- *   1. native callables and their built-in views (nativecallable.h)
+ *   1. native callables and their built-in views (nativecall_abi.h)
  *   2. objects whose type has __nativecall_api__ (nativeapi.h), among them native callables whose
  *      specialize hook creates entries
  *   3. capsules and SciPy's LowLevelCallables; the capsule's name is the C declaration of the
@@ -58,8 +58,14 @@
  *
  * Errors. nc_callback_leave() stores the call's exception. From then on nc_callback_enter() returns
  * 0, and your C function must return its sentinel. nc_callback_failed() costs one load. Release
- * raises the exception again, with its traceback. If a native function itself runs Python code and
- * leaves an exception set in the thread, release also returns -1 and the exception stays set.
+ * raises the exception again, with its traceback. With NC_CALLBACK_HOLDS_GIL, the exception also
+ * stays set in the thread that called prepare, so that C code may test PyErr_Occurred(). If a
+ * native function itself runs Python code and leaves an exception set in the thread, release also
+ * returns -1 and the exception stays set. Your C function may call longjmp, but not between enter
+ * and leave.
+ *
+ * Your own data. Put the NcCallback first in a struct, and cast. If Python would pass more
+ * arguments than the function takes, set `function` to NULL: then the object is called.
  *
  * Nesting. If the library passes no user data, call nc_callback_current(). It returns this thread's
  * innermost callback that was prepared with NC_CALLBACK_NESTS and not yet released.
@@ -76,8 +82,6 @@
 #include <errno.h>
 
 #include "nativeapi.h"
-#include "nativecallable.h"
-#include "detail/compat.h"
 #include "detail/prototype.h"
 
 NC_C_BEGIN
@@ -125,7 +129,7 @@ typedef struct NcCallback {
     intptr_t failed;          /* atomic: 0, or NC_FAILED_* */
     PyObject *raised;         /* the exception, for NC_FAILED_RAISED */
     struct NcCallback *outer; /* the next outer callback, for nc_callback_current() */
-    PyThreadState *finalizer; /* thread that called prepare during shutdown; else NULL */
+    PyThreadState *thread;    /* that called prepare, with HOLDS_GIL or during shutdown; or NULL */
 } NcCallback;
 
 /* Why a callback failed. */
@@ -166,64 +170,77 @@ NC_STATIC_INLINE int nc_callback_fail(NcCallback *callback, intptr_t why)
 
 /* One call into Python on behalf of a callback. */
 typedef struct {
-    PyObject *callable; /* owned */
+    PyObject *callable; /* borrowed from the callback */
     NcCallback *callback;
     PyObject *before; /* exception already set by the C code */
     PyGILState_STATE gil;
     int error_number; /* errno, restored for the C code */
 } NcCallbackCall;
 
-/* Enter Python. If this returns 1, call nc_callback_leave(); if 0, return the sentinel. */
-NC_STATIC int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
+/* Acquire the GIL for a call. Return 0 if the call must not enter Python. */
+NC_NOINLINE int nc_callback_acquire(NcCallback *callback, NcCallbackCall *call)
 {
-    const int holds = (callback->options & NC_CALLBACK_HOLDS_GIL) != 0;
     const PyThreadState *thread;
+    /* During shutdown, a thread may enter only if it holds the GIL, or if it called prepare during
+     * shutdown. */
+    if (NC_UNLIKELY(nc_is_finalizing()) &&
+        ((thread = PyGILState_GetThisThreadState()) == NULL ||
+         (thread != nc_thread_unchecked() && thread != callback->thread))) {
+        (void)nc_callback_fail(callback, NC_FAILED_SHUTDOWN);
+        return 0;
+    }
+    call->gil = PyGILState_Ensure();
+    /* Another thread's call may have failed while this one waited for the GIL. */
+    if (NC_UNLIKELY(nc_callback_failed(callback))) {
+        PyGILState_Release(call->gil);
+        errno = call->error_number;
+        return 0;
+    }
+    return 1;
+}
+
+/* Enter Python. If this returns 1, call nc_callback_leave(); if 0, return the sentinel. */
+NC_STATIC_INLINE int nc_callback_enter(NcCallback *callback, NcCallbackCall *call)
+{
     if (NC_UNLIKELY(nc_callback_failed(callback))) {
         return 0;
     }
     call->error_number = errno;
-    call->gil = PyGILState_LOCKED; /* silences a compiler warning */
-    if (!holds) {
-        /* During shutdown, a thread may enter only if it holds the GIL, or if it called prepare
-         * during shutdown. */
-        if (NC_UNLIKELY(nc_is_finalizing()) &&
-            ((thread = PyGILState_GetThisThreadState()) == NULL ||
-             (thread != nc_thread_unchecked() && thread != callback->finalizer))) {
-            (void)nc_callback_fail(callback, NC_FAILED_SHUTDOWN);
-            return 0;
-        }
-        call->gil = PyGILState_Ensure();
-        /* Another thread's call may have failed while this one waited for the GIL. */
-        if (NC_UNLIKELY(nc_callback_failed(callback))) {
-            PyGILState_Release(call->gil);
-            errno = call->error_number;
-            return 0;
-        }
+    if ((callback->options & NC_CALLBACK_HOLDS_GIL) == 0 && !nc_callback_acquire(callback, call)) {
+        return 0;
     }
     call->callback = callback;
-    call->callable = Py_NewRef(callback->object);
+    call->callable = callback->object;
     call->before = nc_exception_take();
     return 1;
 }
 
-/* Leave Python. Return 0, or -1 if the call raised. After -1, the exception is stored; return the
- * sentinel. */
-NC_STATIC int nc_callback_leave(NcCallbackCall *call)
+/* Store the exception of a call. */
+NC_COLD void nc_callback_keep(NcCallbackCall *call)
 {
     NcCallback *callback = call->callback;
+    if (nc_callback_fail(callback, NC_FAILED_RAISED)) {
+        callback->raised = nc_exception_take();
+        if (call->before == NULL && callback->thread == nc_thread_unchecked()) {
+            nc_exception_put(Py_NewRef(callback->raised));
+        }
+    } else {
+        PyErr_WriteUnraisable(call->callable); /* another thread's exception came first */
+    }
+}
+
+/* Leave Python. Return 0, or -1 if the call raised. After -1, the exception is stored; return the
+ * sentinel. */
+NC_STATIC_INLINE int nc_callback_leave(NcCallbackCall *call)
+{
     const int failed = PyErr_Occurred() != NULL;
     if (NC_UNLIKELY(failed)) {
-        if (nc_callback_fail(callback, NC_FAILED_RAISED)) {
-            callback->raised = nc_exception_take();
-        } else {
-            PyErr_WriteUnraisable(call->callable); /* another thread's exception came first */
-        }
+        nc_callback_keep(call);
     }
-    Py_DECREF(call->callable);
     if (NC_UNLIKELY(call->before != NULL)) {
         nc_exception_put(call->before);
     }
-    if ((callback->options & NC_CALLBACK_HOLDS_GIL) == 0) {
+    if ((call->callback->options & NC_CALLBACK_HOLDS_GIL) == 0) {
         PyGILState_Release(call->gil);
     }
     errno = call->error_number;
@@ -281,26 +298,19 @@ NC_NOINLINE int nc_callback_from_entries(NcCallback *callback, NcCallbackSignatu
 {
     PyObject *behind = nc_abi_behind(callback->object);
     const PyNativeCallableEntry *entry, *first = NULL;
-    const NcNativeApi *api;
-    const char *interned;
+    const char *found;
     for (size_t i = 0; i < count; i++) {
         if (accepted[i].interned == NULL) { /* stays NULL until there is a runtime */
-            if (nc_signature_intern(accepted[i].signature, &interned) < 0) {
-                return -1;
-            }
-            nc_store_release_ptr(&accepted[i].interned, interned);
+            nc_store_release_ptr(&accepted[i].interned, nc_abi_intern(accepted[i].signature));
         }
-        first = i == 0 ? nc_native_next(behind, NULL) : first; /* interning looks for a runtime */
-        for (entry = first; entry != NULL; entry = nc_native_next(behind, entry)) {
-            if (entry->signature == accepted[i].interned && nc_callback_take(callback, entry, i)) {
+        first = i == 0 ? NC_ABI_ENTRIES(behind) : first; /* interning looks for a runtime */
+        for (entry = first; (found = (const char *)NC_ABI_LOAD(&entry->signature)); entry++) {
+            if (found == accepted[i].interned && nc_callback_take(callback, entry, i)) {
                 return 1;
             }
         }
     }
-    if (nc_nativeapi_of(behind, &api) < 0) {
-        return -1;
-    }
-    for (size_t i = 0; api != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const uintptr_t refuse[2] = {nc_callback_refuses(callback->options, 0),
                                      nc_callback_refuses(callback->options, 1)};
         for (size_t j = 0; j < 2 && (j == 0 || refuse[j] != refuse[0]); j++) {
@@ -388,13 +398,6 @@ NC_COLD void nc_callback_refuse(PyObject *obj, PyObject *capsule, const char *wh
     Py_DECREF(wanted);
 }
 
-/* Nested callbacks form a linked stack in their callers' frames. Each caller pops its callback with
- * nc_callback_release, but GCC 12 and later do not see that. */
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdangling-pointer"
-#endif
-
 /* Prepare to call obj with one of the accepted signatures. At least one signature is required.
  * Return 0, or -1 with an exception. After 0, you must release the callback. GIL required. */
 NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
@@ -428,24 +431,24 @@ NC_STATIC int nc_callback_prepare(NcCallback *callback, PyObject *obj,
         return -1;
     }
     Py_INCREF(obj);
-    const int enters = (options & NC_CALLBACK_HOLDS_GIL) == 0;
-    callback->finalizer = enters && nc_is_finalizing() ? PyGILState_GetThisThreadState() : NULL;
+    if ((options & NC_CALLBACK_HOLDS_GIL) != 0 || nc_is_finalizing()) {
+        callback->thread = nc_thread_unchecked();
+    }
     if ((options & NC_CALLBACK_NESTS) != 0) {
         callback->outer = nc_callback_innermost;
-        nc_callback_innermost = callback;
+        /* Callbacks form a stack in their callers' frames, and release pops them. GCC does not see
+         * that, and would warn about a plain store (-Wdangling-pointer). */
+        nc_store_relaxed_ptr(&nc_callback_innermost, callback);
     }
     return 0;
 }
 
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#pragma GCC diagnostic pop
-#endif
-
 /* ---- release --------------------------------------------------------------------------------- */
 
 /* Release a prepared callback after the C code has finished. Return 0, or -1 with an exception that
- * the callback raised or that was already set. If both exist, the exception that was already set
- * goes to sys.unraisablehook. GIL required. A second release does nothing. */
+ * the callback raised or that was already set. If two exist, the exception that was already set
+ * goes to sys.unraisablehook. GIL required. A second release does nothing, nor does the release of
+ * a callback that is all zeros. */
 NC_STATIC int nc_callback_release(NcCallback *callback)
 {
     PyObject *object = callback->object;
@@ -460,7 +463,9 @@ NC_STATIC int nc_callback_release(NcCallback *callback)
     *at = *at != NULL ? callback->outer : NULL;
     PyObject *raised = nc_exception_take();
     if (failed == NC_FAILED_RAISED) {
-        if (raised != NULL) {
+        if (raised == callback->raised) {
+            Py_XDECREF(raised);
+        } else if (raised != NULL) {
             nc_exception_put(raised);
             PyErr_WriteUnraisable(object);
         }

@@ -147,16 +147,22 @@ def test_an_exception_of_the_c_code(c, monkeypatch):
     seen = []
     # Before the call: the callback does not see it, and it is there again afterwards.
     with pytest.raises(LookupError, match=r"^raised in C$"):
-        c.pending(lambda x: seen.append(sys.exc_info()) or 0.0, True)
+        c.pending(lambda x: seen.append(sys.exc_info()) or 0.0, "before")
     assert seen == [(None, None, None)]
     with pytest.raises(LookupError, match=r"^raised in C$"):
-        c.pending(lambda x: 0.0, False)
+        c.pending(lambda x: 0.0, "after")
+    # C code that holds the GIL sees the callback's exception, and adds none.
+    with pytest.raises(ZeroDivisionError) as info:
+        c.pending(lambda x: 1 / 0, "if none is set")
+    assert [frame.name for frame in traceback.extract_tb(info.tb)][1:] == ["<lambda>"]
     assert unraisable == []
     # The callback's own came first, and is the one that matters; the other is not lost.
-    for before in (True, False):
+    for when in ("before", "after"):
         with pytest.raises(ZeroDivisionError):
-            c.pending(lambda x: 1 / 0, before)
+            c.pending(lambda x: 1 / 0, when)
     assert [str(error) for error in unraisable] == ["raised in C", "raised in C"]
+    with pytest.raises(LookupError, match=r"^raised in C$"):
+        c.unused()
 
 
 # -- nested --------------------------------------------------------------------------------------

@@ -31,6 +31,13 @@ def test_a_type_offers_entries(c):
     assert c.integrate(make_type(c.api(2))(), 0, 1, 100)[:2] == (0.25, True)
 
 
+def test_a_consumer_may_prefer_python(c):
+    """For example if it has more arguments than the C function takes."""
+    offers = make_type(c.api(0))()
+    assert c.integrate(offers) == (CUBE, True, 0)
+    assert c.by_python(offers, 0.5) == 7.0
+
+
 def test_a_subclass_inherits_unless_it_overrides_call(c):
     base = make_type(c.api(0))
     assert c.integrate(type("Sub", (base,), {})()) == (CUBE, True, 0)
