@@ -65,6 +65,7 @@ EXCLUDED = {
         ),
         *("nc_callback_from_entries", "nc_callback_from_capsule"),
         *("nc_callback_capsule", "nc_callback_refuse", "nc_callback_fail"),
+        *("nc_callback_acquire", "nc_callback_keep"),
         *("nc_call_offer", "nc_call_search", "nc_call_box", "nc_call_unbox", "nc_call_boxed"),
         *("nc_call_unbox_integer", "nc_call_native", "nc_call_outcome"),
         *("nc_call_ellipsis", "nc_call_unbox_float"),

@@ -1,7 +1,10 @@
 """What tests of callback.h share: a module of C and one of C++, and vendored ones."""
 
 import ctypes
+import re
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,8 +42,14 @@ def deep():
 
 
 @pytest.fixture(scope="session")
-def bundles(builder, vendored):
-    """Modules with copies of the headers of their own."""
+def bundles(builder, include, tmp_path_factory):
+    """Modules with copies of their own of the headers that docs/callbacks.md lists."""
+    page = (Path(__file__).parents[3] / "docs" / "callbacks.md").read_text()
+    listed = re.search(r"headers that it includes: (.*?)\.\n", page, re.DOTALL).group(1)
+    vendored = tmp_path_factory.mktemp("copied")
+    for header in ["callback.h", *re.findall(r"`([\w/.]+)`", listed)]:
+        (vendored / "nativecall" / header).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(include / "nativecall" / header, vendored / "nativecall" / header)
     for name, language in {"bundled_c": "c", "bundled_cpp": "c++"}.items():
         path = builder.extension(
             "callback_consumer.c",
