@@ -10,6 +10,7 @@ import importlib
 import json
 import sys
 import types
+from functools import partial
 from pathlib import Path
 
 from nativecall._core import ffi, lib
@@ -17,10 +18,12 @@ from nativecall._core import ffi, lib
 from . import _abi, _apart, _provider, _providers
 from ._abi import CALL_KEYS, PACKEDCALLABLE
 from ._hostile import FUNCTIONS, WORDS, assign_call, call_row, make_type, provider
-from ._rules import RULES, Absent, check, rules_of, same
+from ._rules import RULES, Absent, Broken, check, rules_of, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .._ext import Foreign
 
 
@@ -180,6 +183,32 @@ def ready(it: Runtime) -> None:
     same(table(make_type("Bare")), ([], 0), "rows and offset of a type without rows")
 
 
+def refused(kind: type[Exception], what: str, ask: Callable[..., object], *given: object) -> None:
+    """Raise `Broken` unless a call raises this exception."""
+    try:
+        ask(*given)
+    except kind:
+        return
+    except Exception as error:
+        raise Broken(f"{what} raises {type(error).__name__}, not {kind.__name__}") from None
+    raise Broken(f"{what} is accepted")
+
+
+@fit_rule("P18 P24 P25 P28", "static types that cannot be made ready")
+def refused_types(it: Runtime) -> None:
+    base, row = make_type("Base", [call_row()], offset=WORDS[0]), (0x05000001, 0, 1)
+    for what, rows, offset, bases in (
+        ("a key that occurs twice", [row, row], 0, ()),
+        ("an odd key of registrar 0", [(3, 0, 0)], 0, ()),
+        ("an offset without a call table's row", [row], WORDS[0], ()),
+        ("another offset than its row's", [call_row(word=1)], WORDS[0], ()),
+        ("a packed table without a call table", [call_row(PACKEDCALLABLE)], 0, ()),
+        ("an array without room for inherited rows", [row], 0, (base,)),
+    ):
+        make = partial(make_type, "Refused", rows, offset=offset, bases=bases)
+        refused(ValueError, what, make)
+
+
 # -- Python classes ------------------------------------------------------------------------------
 
 
@@ -197,6 +226,22 @@ def customslots(it: Runtime) -> None:
     made = table(make_class("Given", __customslots__=given))
     same(made, ([*wanted, (texts[2], 0, 0)], 0), "rows and offset")
     same(table(make_class("Bare")), ([], 0), "rows and offset of a class without __customslots__")
+
+
+@fit_rule("P18 P33 P34", "invalid __customslots__, and changes of it")
+def refused_slots(it: Runtime) -> None:
+    big, pair = 1 << 64, {"a": 1, b"a": 2}
+    wrong: list[object] = [3, {1.5: 1}, {"a": "b"}, {"a": (1,)}, {"a": (1, 2, 3)}, {"a": ("b", 1)}]
+    keys = [0, 1, 3, -1, big, 0x04000001, 0x040000FF, 0x04000101, 0x040001FF, "\ud800"]
+    values = [{"a": value} for value in (big, -big, (-1, 0), (big, 0))]
+    invalid = [*[{key: 1} for key in keys], *values, pair]
+    for kind, cases in ((TypeError, wrong), (ValueError, invalid)):
+        for slots in cases:
+            body = {"__customslots__": slots}
+            refused(kind, f"__customslots__ = {slots!r}", _abi.metatype(), "Refused", (), body)
+    made = make_class("Made", __customslots__={"a": 1})
+    refused(TypeError, "a later assignment", setattr, made, "__customslots__", {})
+    refused(TypeError, "a deletion of __customslots__", delattr, made, "__customslots__")
 
 
 # -- inheritance ---------------------------------------------------------------------------------

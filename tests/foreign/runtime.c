@@ -638,6 +638,16 @@ static int read_row(PyObject *key, PyObject *value, Slot *out)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Make an OverflowError a ValueError. */
+static void say_range(void)
+{
+#ifndef BROKEN_RANGE
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_SetString(PyExc_ValueError, "a number of '__customslots__' is out of range");
+    }
+#endif
+}
+
 static int read_rows(PyObject *mapping, Own *own)
 {
     PyObject *items;
@@ -661,6 +671,7 @@ static int read_rows(PyObject *mapping, Own *own)
         PyObject *pair = PyList_GET_ITEM(items, i);
         Slot *row = &own->rows[own->count];
         status = read_row(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1), row);
+        say_range();
         for (n = 0; status == 0 && n < own->count; n++) {
             if (own->rows[n].id == row->id) {
                 PyErr_SetString(PyExc_ValueError, "a key stands twice in '__customslots__'");
@@ -746,7 +757,8 @@ static int metatype_setattro(PyObject *self, PyObject *name, PyObject *value)
     int call = PyUnicode_CompareWithASCIIString(name, "__call__") == 0;
     int status;
     if (PyUnicode_CompareWithASCIIString(name, "__customslots__") == 0) {
-        PyErr_SetString(PyExc_TypeError, "'__customslots__' is read only when the class is created");
+        PyErr_SetString(PyExc_TypeError,
+                        "'__customslots__' is read only when the class is created");
         return -1;
     }
     changing += bases;
@@ -867,7 +879,9 @@ static int ready(Type *type, Py_ssize_t room)
         if (array[n].id == NATIVECALLABLE) {
             calls = array[n].data;
         }
+#ifndef BROKEN_PACKED_ALONE
         packed |= array[n].id == PACKEDCALLABLE;
+#endif
         wrong |= (array[n].id & 1) != 0 && array[n].id != 1 &&
                  ((uint64_t)array[n].id >> 32 != 0 || array[n].id >> 24 == 0 ||
                   array[n].id >> 24 == 0xFF); /* this runtime allocates none */
@@ -1037,7 +1051,8 @@ PyMODINIT_FUNC JOIN(PyInit_, MODULE)(void)
     PyObject *modules = PyImport_GetModuleDict();
     PyObject *module = PyDict_GetItemString(modules, "_extensibletype");
     const int publishes =
-        module == NULL || (PyModule_Check(module) && !PyObject_HasAttrString(module, "runtime_v1"));
+        module == NULL || (PyModule_Check(module) &&
+                           PyDict_GetItemString(PyModule_GetDict(module), "runtime_v1") == NULL);
     if ((publishes ? publish_runtime(modules, module) : join(module)) < 0) {
         return NULL;
     }
