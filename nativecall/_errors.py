@@ -257,11 +257,15 @@ class SymbolError(NativeCallError, AttributeError):
 
     @classmethod
     def missing(
-        cls, symbol: str, where: str, candidates: "Iterable[str]" = (), among: str = ""
+        cls, symbol: str, where: "str | None", candidates: "Iterable[str]" = (), among: str = ""
     ) -> "SymbolError":
-        """Return the error for a `symbol` missing in `where`; suggest the closest candidates."""
+        """Return the error for a `symbol` missing in `where`; suggest the closest candidates.
+
+        `where` is the name of a library or module. None stands for the process.
+        """
         matches = tuple(closest(symbol, candidates))
-        message = f"no symbol {symbol!r} in {where!r}{among}{did_you_mean(matches)}"
+        place = repr(where) if where else "the process"
+        message = f"no symbol {symbol!r} in {place}{among}{did_you_mean(matches)}"
         return cls(message, symbol, matches)
 
     def __reduce__(self) -> tuple[object, ...]:

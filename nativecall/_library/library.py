@@ -490,7 +490,7 @@ class Library(Single):
         known = [*declarations.functions, *declarations.constants, *declarations.variables]
         known = known or exported_like(name, handle, self.path)
         among = " among the names that only= selects" if only else ""
-        raise SymbolError.missing(name, self.name or "the process", known, among)
+        raise SymbolError.missing(name, self.name, known, among)
 
     @property
     def skipped(self) -> dict[str, str]:

@@ -45,9 +45,7 @@ def address(
                 f"symbol {symbol!r} of {library or 'the process'!r} has no version {version!r}",
                 symbol,
             )
-        raise SymbolError.missing(
-            symbol, library or "the process", exported_like(symbol, handle, path)
-        )
+        raise SymbolError.missing(symbol, library, exported_like(symbol, handle, path))
     return found
 
 

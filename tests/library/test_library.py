@@ -247,6 +247,8 @@ def test_missing_symbols_name_close_matches(path, small, fails):
         small.squar
     with fails(nc.SymbolError, f"no symbol 'zzzzz' in {str(path)!r}"):
         small.address("zzzzz")
+    with fails(nc.SymbolError, "no symbol 'zzzzz_zzzzz' in the process"):
+        nc.load(None).address("zzzzz_zzzzz")
     assert small.square(2) == 4.0
 
 
