@@ -313,6 +313,27 @@ def call_assigned(it: Runtime) -> None:
         same((table(parent), table(child)), before, what.format("has lost its __call__"))
 
 
+@fit_rule("R28 R30 R31", "assignments to __bases__, and classes made in __init_subclass__")
+def bases_assigned(it: Runtime) -> None:
+    first, second = [make_class(name, __customslots__={name: 1}) for name in "ab"]
+    child = make_class("Child", (first,))
+    both = child, make_class("Below", (child,))
+    child.__bases__ = (second,)
+    same([*map(table, both)], [table(second)] * 2, "rows of a class with other bases, and below,")
+    refused(TypeError, "type.__bases__", vars(type)["__bases__"].__set__, child, (first,))
+    same(child.__bases__, (second,), "'__bases__' after a change that was refused")
+    made: list[type] = []
+
+    def early(kind: type) -> None:
+        if not made:
+            made.append(kind)
+            made.append(make_class("Early", (kind,)))
+
+    parent = make_class("Parent", __init_subclass__=classmethod(early))
+    late = table(make_class("Late", (parent,), __customslots__={"c": 1}))
+    same(table(made[1]), late, "rows of a class made in __init_subclass__")
+
+
 @fit_rule("R34", "superseded tables stay, and serve again")
 def old_tables(it: Runtime) -> None:
     kind = make_class("C", (make_type("Base", _CALLS, offset=WORDS[0]),), __customslots__={"a": 1})
