@@ -492,13 +492,6 @@ class NativeCallable(_ext.CallableBase):
         entries = ", ".join([repr(one.text) for one in known])
         return f"<native callable {self.__name__}{' ' * bool(entries)}{entries}>"
 
-    def _repr_html_(self) -> str:
-        """Return the entries as an HTML table for notebooks."""
-        from .html import of_entries
-
-        shown = [one.shown(self.__name__) for _, one, _, _ in self._resolved()]
-        return of_entries(self.__name__, shown, self.entries)
-
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by library and symbol, by origin, or by name; never by address."""
         from .pickled import recipe

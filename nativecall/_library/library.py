@@ -561,22 +561,6 @@ class Library(Single):
         """Return the library's name for messages."""
         return "the library of the process" if self.name is None else f"library {self.name!r}"
 
-    def _repr_html_(self) -> str:
-        """Return the declarations as a table, for notebooks."""
-        from .._callable.html import table
-
-        known = self.declarations
-        if known is None:
-            return table(repr(self), ("function", "signature"), (), "nothing is declared")
-        others = (
-            (len(known.constants), "constants"),
-            (len(known.variables), "variables"),
-            (len(self.skipped), "left out, with reasons in .skipped"),
-        )
-        rest = "; ".join([f"{count} {what}" for count, what in others if count])
-        functions = [(name, one.shown(name)) for name, one in sorted(known.functions.items())]
-        return table(repr(self), ("function", "signature"), functions, rest)
-
 
 # Filled on first use: an import statement in each call would take longer than the call.
 _asarray: list[Callable[..., NDArray]] = []
