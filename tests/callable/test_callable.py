@@ -54,7 +54,7 @@ def test_doc_and_name_reach_the_object():
     assert (f.__doc__, f.__name__, f.__qualname__) == ("The cosine.", "c", "c")
     assert repr(f) == "<native callable c 'd:d'>"
     assert nc.wrap(COS, "d:d").__doc__ is None
-    assert nc.NativeCallable.__doc__.startswith("A C function")
+    assert nc.NativeCallable.__doc__.startswith("A Python callable of one or several C functions")
 
 
 def test_wrapping_a_native_callable_gives_it_back():
