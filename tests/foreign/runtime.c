@@ -814,8 +814,9 @@ static PyObject *metatype_mro(PyObject *self, PyObject *Py_UNUSED(none))
     Type *type = (Type *)(void *)self;
     int harmless = 1;
     if (changed != NULL && type->own != NULL && type->heap.ht_type.tp_mro != NULL && !changing) {
-#ifndef BROKEN_BYPASS
         harmless = is_harmless(&type->heap.ht_type, changed);
+#ifdef BROKEN_BYPASS
+        harmless = 1;
 #endif
     }
     Py_XDECREF(changed);
