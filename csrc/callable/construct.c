@@ -6,6 +6,7 @@
 #include "call/calls.h"
 #include "callinterface.h"
 #include "nativecall/detail/objectclass.h"
+#include "platform/lock.h"
 #include "values/names.h"
 
 PyTypeObject *nc_callable_class = (PyTypeObject *)(void *)&NcCallable_Type;
@@ -182,6 +183,10 @@ int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uint
 {
     if (nc_callable_own(self, owner) < 0 || nc_callable_append(self, cif, flags, target) < 0) {
         return -1;
+    }
+    /* Callables that free nothing, or only with their library (a tuple), may end late. */
+    if (owner == NULL || owner == Py_None || PyTuple_Check(owner)) {
+        NC_SHARE(self);
     }
     self->cif = (NcCallInterface *)(void *)Py_NewRef(cif);
     self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper

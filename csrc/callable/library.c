@@ -145,11 +145,15 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
         made = nc_callable_make(cif, address, 0, owner, name);
         Py_DECREF(owner);
     }
-    if (made != NULL) {
-        NC_SHARE(made); /* it lives as long as the library, which keeps it */
-    }
     Py_DECREF(cif);
     return made;
+}
+
+/* share(object): lets threads use an object without counting references (platform/lock.h). */
+PyObject *nc_share(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    NC_SHARE(object);
+    Py_RETURN_NONE;
 }
 
 /* ---- the type -------------------------------------------------------------------------------- */

@@ -191,13 +191,13 @@ PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
 
 static void add_name(PyObject **names, const char *name, size_t length, const char *signature)
 {
-    PyObject *key = *names != NULL ? PyUnicode_FromStringAndSize(name, (Py_ssize_t)length) : NULL;
-    PyObject *value = key != NULL ? PyUnicode_FromString(signature) : NULL;
-    if (value == NULL || PyDict_SetItem(*names, key, value) < 0) {
+    PyObject *row =
+        *names != NULL ? Py_BuildValue("s#s", name, (Py_ssize_t)length, signature) : NULL;
+    if (row == NULL ||
+        PyDict_SetItem(*names, PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1)) < 0) {
         Py_CLEAR(*names);
     }
-    Py_XDECREF(key);
-    Py_XDECREF(value);
+    Py_XDECREF(row);
 }
 
 /* native_names(class): a dict from every native name, inherited ones included, to the signature of

@@ -118,21 +118,18 @@ static int set_pointer(PyObject *object, PyObject *name, PyObject *value)
     PyObject *const args[] = {PyTuple_GET_ITEM(member, 0), value, targets};
     PyObject *made =
         targets != NULL ? PyObject_Vectorcall(PyTuple_GET_ITEM(member, 1), args, 3, NULL) : NULL;
-    int status = made != NULL ? made == Py_None : -1;
-    if (status == 0 && PyObject_SetAttr(self->cdata, name, made) < 0) {
+    int status = -1;
+    if (made != NULL && (made == Py_None || PyObject_SetAttr(self->cdata, name, made) < 0)) {
         PyErr_Clear();
         status = 1;
-    }
-    if (status == 0) {
+    } else if (made != NULL) {
         char *address = nc_address_of_cffi(self->cdata, nc_type_of_cffi(self->cdata));
         PyObject *place =
             PyLong_FromVoidPtr(address + PyLong_AsSsize_t(PyTuple_GET_ITEM(member, 2)));
-        if (place == NULL) {
-            status = -1;
-        } else if (PyList_GET_SIZE(targets) != 0) {
-            status = PyDict_SetItem(self->kept, place, targets);
-        } else if ((status = PyDict_Contains(self->kept, place)) == 1) {
-            status = PyDict_SetItem(self->kept, place, Py_None);
+        /* Without targets there is only an old one to drop. */
+        if (place != NULL) {
+            int changes = PyList_GET_SIZE(targets) != 0 || PyDict_Contains(self->kept, place);
+            status = changes ? PyDict_SetItem(self->kept, place, targets) : 0;
         }
         Py_XDECREF(place);
     }

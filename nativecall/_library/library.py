@@ -128,6 +128,7 @@ class Library(Single):
             _plain={} if options or declarations is None else declarations.plain,
             _cifs={},
         )
+        _ext.share(self)
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
