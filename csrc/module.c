@@ -182,10 +182,10 @@ static int module_exec(PyObject *module)
             return -1;
         }
     }
-    if (nc_hooks_put_off() < 0 || nc_objects_bring_runtime() < 0 || PyType_Ready(&NcPin_Type) < 0 ||
+    if (nc_hooks_put_off() < 0 || nc_objects_ready(module) < 0 || PyType_Ready(&NcPin_Type) < 0 ||
         PyType_Ready(&NcBlock_Type) < 0 || nc_buffers_ready() < 0 ||
         nc_exceptions_ready(module) < 0 || nc_pointers_ready(module) < 0 ||
-        nc_callable_ready(module) < 0 || nc_objects_ready(module) < 0 ||
+        nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
         add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||

@@ -28,7 +28,6 @@ import pytest
 pytest.register_assert_rewrite("support")
 
 from support import build, compilecache, forkserver  # noqa: E402  # after registering the rewrite
-from support.threads import HAS_GIL  # noqa: E402  # after registering the rewrite
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -114,10 +113,6 @@ def _named(config: pytest.Config, argument: str) -> tuple[Path, str]:
 def _is_named(item: pytest.Item, path: Path, test: str) -> bool:
     name = item.nodeid.partition("::")[2]
     return item.path == path and (name == test or name.startswith((f"{test}[", f"{test}::")))
-
-
-#: Native objects need the GIL.
-collect_ignore_glob = [] if HAS_GIL else ["native_objects/*"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

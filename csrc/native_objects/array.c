@@ -44,7 +44,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                             "class '%s' cannot be instantiated: it has __abstractmethods__",
                             of->tp_name);
     }
-    const int lasting = cls->lasting != 0;
+    const int lasting = nc_load_relaxed_size(&cls->lasting) != 0;
     char *first = NULL;
     if (count > 0) {
         first = nc_objects_make(cls, (size_t)count, lasting ? 0 : NC_OBJECT_HOLDS);

@@ -225,7 +225,7 @@ PyObject *nc_native_names(PyObject *Py_UNUSED(module), PyObject *type)
 /* Sets fields to positional values. The fields of bases come first. */
 static int set_in_order(PyObject *self, PyObject *const *values, Py_ssize_t count)
 {
-    const NcClass *cls = nc_object_of_python(self, NULL) != NULL ? nc_object_class(self) : NULL;
+    const NcClass *cls = nc_type_class(Py_TYPE(self));
     Py_ssize_t given = 0;
     for (size_t i = cls != NULL && count > 0 ? cls->part_count : 0; i-- > 0;) {
         const NcClass *part = cls->parts[i].cls;
@@ -264,7 +264,7 @@ static Py_ssize_t place_of_field(const NcClass *cls, const char *name)
 /* __init__(*values, **fields) */
 static int object_init(PyObject *self, PyObject *args, PyObject *named)
 {
-    const NcClass *cls = nc_object_of_python(self, NULL) != NULL ? nc_object_class(self) : NULL;
+    const NcClass *cls = nc_type_class(Py_TYPE(self));
     Py_ssize_t position = 0;
     PyObject *key;
     PyObject *value;
@@ -353,22 +353,11 @@ static int add_init(PyTypeObject *root)
     return status;
 }
 
-int nc_objects_bring_runtime(void)
-{
-    return PyExtensibleType_Import() != NULL ? 0 : -1;
-}
-
 int nc_objects_ready(PyObject *module)
 {
-#if defined(Py_GIL_DISABLED)
-    (void)module;
-    (void)add_init;
-    return 0; /* without NativeObject; nativecall/_native_objects reports the reason */
-#endif
-    if (nc_objects_import() < 0 || add_init(nc_objects->root) < 0) {
-        return -1;
-    }
-    return PyModule_AddObjectRef(module, "NativeObject", (PyObject *)nc_objects->root) < 0 ||
+    return nc_objects_import() < 0 || add_init(nc_objects->root) < 0 ||
+                   PyModule_AddObjectRef(module, "NativeObject", (PyObject *)nc_objects->root) <
+                       0 ||
                    PyModule_AddObjectRef(module, "nativeobjecttype",
                                          (PyObject *)nc_objects->metatype) < 0
                ? -1

@@ -5,8 +5,11 @@
  * object's class. If it is the class that defines the field, the check compares two pointers. For
  * other classes, it is one slot table lookup.
  *
- * Threads: everything here needs the GIL. The GIL does not order the accesses of native threads. */
+ * Threads: everything here needs the GIL. The GIL does not order the accesses of native threads. On
+ * free-threaded builds, a critical section of the object orders Python's accesses to references, so
+ * that no thread casts an object that another one releases. Other fields are plain memory. */
 #include "platform/functions.h"
+#include "platform/lock.h"
 
 #include "atomic.h"
 #include "nativecall/nativeobject.h"
@@ -36,10 +39,10 @@ typedef struct {
 static inline char *field_place(const Field *self, PyObject *object)
 {
     if (NC_LIKELY(Py_TYPE(object) == self->type)) {
-        return (char *)object + self->at;
+        return (char *)NC_OBJECT_NATIVE(object) + self->at;
     }
     if (nc_type_is_native(Py_TYPE(object))) {
-        char *fields = nc_object_cast(object, self->cls);
+        char *fields = nc_object_cast(NC_OBJECT_NATIVE(object), self->cls);
         if (fields != NULL) {
             return fields + self->offset;
         }
@@ -47,6 +50,23 @@ static inline char *field_place(const Field *self, PyObject *object)
     PyErr_Format(PyExc_TypeError, "field '%U' of '%s' objects does not apply to a '%.200s' object",
                  self->name, self->type->tp_name, Py_TYPE(object)->tp_name);
     return NULL;
+}
+
+/* Loads a counted reference. Without the GIL, holds the other object until it is cast. */
+static PyObject *get_reference(PyObject *object, NcObject **place)
+{
+    NcObject *other;
+    NC_BEGIN_SECTION(object);
+    other = *place;
+    if (NC_WITHOUT_GIL && other != NULL) {
+        nc_object_retain(other);
+    }
+    NC_END_SECTION();
+    PyObject *found = other != NULL ? nc_object_as_python(other) : Py_NewRef(Py_None);
+    if (NC_WITHOUT_GIL && other != NULL) {
+        nc_object_release(other);
+    }
+    return found;
 }
 
 NC_NOINLINE PyObject *field_get_any(const Field *self, PyObject *object)
@@ -67,10 +87,8 @@ NC_NOINLINE PyObject *field_get_any(const Field *self, PyObject *object)
         return PyLong_FromLong(*(const int32_t *)(const void *)place);
     case 'q':
         return PyLong_FromLongLong(*(const int64_t *)(const void *)place);
-    case '@': {
-        NcObject *other = *(NcObject **)(void *)place;
-        return other != NULL ? nc_object_as_python(other) : Py_NewRef(Py_None);
-    }
+    case '@':
+        return get_reference(object, (NcObject **)(void *)place);
     case '\0':
         return PyObject_CallFunction(self->load, "ON", object, PyLong_FromVoidPtr(place));
     default:
@@ -86,13 +104,15 @@ static PyObject *field_get(PyObject *descriptor, PyObject *object, PyObject *typ
         return Py_NewRef(descriptor);
     }
     if (NC_LIKELY(self->plain && Py_TYPE(object) == self->type)) {
-        return PyFloat_FromDouble(*(const double *)(const void *)((char *)object + self->at));
+        const char *place = (const char *)NC_OBJECT_NATIVE(object) + self->at;
+        return PyFloat_FromDouble(*(const double *)(const void *)place);
     }
     return field_get_any(self, object);
 }
 
 /* Stores a counted reference: retains the new object before it releases the old one. */
-static int field_set_reference(const Field *self, NcObject **place, PyObject *value)
+static int field_set_reference(const Field *self, PyObject *object, NcObject **place,
+                               PyObject *value)
 {
     const int any = self->of == Py_None;
     NcObject *other = NULL;
@@ -107,7 +127,9 @@ static int field_set_reference(const Field *self, NcObject **place, PyObject *va
             return -1;
         }
     }
+    NC_BEGIN_SECTION(object);
     nc_reference_set(place, other);
+    NC_END_SECTION();
     nc_objects_settle();
     return 0;
 }
@@ -124,7 +146,7 @@ NC_NOINLINE int field_set_any(const Field *self, PyObject *object, PyObject *val
         return -1;
     }
     if (self->letter == '@') {
-        return field_set_reference(self, (NcObject **)(void *)place, value);
+        return field_set_reference(self, object, (NcObject **)(void *)place, value);
     }
     if (self->letter == '\0') {
         PyObject *done =
@@ -148,7 +170,7 @@ static int field_set(PyObject *descriptor, PyObject *object, PyObject *value)
     const Field *self = (const Field *)(const void *)descriptor;
     if (NC_LIKELY(self->plain && Py_TYPE(object) == self->type && value != NULL &&
                   PyFloat_CheckExact(value))) {
-        *(double *)(void *)((char *)object + self->at) = PyFloat_AS_DOUBLE(value);
+        *(double *)(void *)((char *)NC_OBJECT_NATIVE(object) + self->at) = PyFloat_AS_DOUBLE(value);
         return 0;
     }
     return field_set_any(self, object, value);

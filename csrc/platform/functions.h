@@ -72,12 +72,10 @@ extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 /* Readies the types of native callables and adds them to the module. Returns 0, or -1 with an
  * exception. */
 int nc_callable_ready(PyObject *module);
-/* Creates or adopts the process's metaclass and registry. Call this before any other use of them.
- * Returns 0, or -1 with ImportError. Only one C file should call PyExtensibleType_Import, because
- * each C file that calls it compiles the whole metaclass. */
-int nc_objects_bring_runtime(void);
-/* Readies the root class of native objects and adds it to the module. Returns 0, or -1 with an
- * exception. */
+/* Creates or adopts the process's metaclass, registry and root class of native objects, and adds
+ * the root class to the module. Call this before any other use of them. Returns 0, or -1 with
+ * ImportError. Only one C file should call PyExtensibleType_Import, because each C file that calls
+ * it compiles the whole metaclass. */
 int nc_objects_ready(PyObject *module);
 /* Not in NC_FUNCTIONS, since their parameters differ (METH_FASTCALL). */
 PyObject *nc_memory_make(PyObject *module, PyObject *const *args, Py_ssize_t nargs);

@@ -17,6 +17,7 @@
 #include <Python.h>
 
 #if defined(Py_GIL_DISABLED)
+enum { NC_WITHOUT_GIL = 1 };
 typedef PyMutex NcLock;
 #define NC_LOCK(lock) PyMutex_Lock(lock)
 #define NC_UNLOCK(lock) PyMutex_Unlock(lock)
@@ -37,6 +38,7 @@ typedef PyMutex NcLock;
 #define NC_FOUND(object) PyUnstable_TryIncRef((PyObject *)(object))
 #define NC_SHARE(object) ((void)PyUnstable_Object_EnableDeferredRefcount((PyObject *)(object)))
 #else
+enum { NC_WITHOUT_GIL = 0 };
 typedef char NcLock;
 #define NC_LOCK(lock) ((void)(lock))
 #define NC_UNLOCK(lock) ((void)(lock))

@@ -88,19 +88,11 @@ static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
 static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
     const NcClass *cls = self->more->self_class;
-    void *fields = NULL;
-    if (cls == NULL) {
+    NcObject *object = cls != NULL ? nc_object_of_python(value, cls) : NULL;
+    if (object == NULL || !is_of_first_type(self->cif, index)) {
         return NULL;
     }
-    if (NC_LIKELY(Py_TYPE(value) == cls->type)) {
-        fields = (char *)value + cls->offset;
-    } else if (nc_object_of_python(value, NULL) != NULL) {
-        fields = nc_object_cast(value, cls);
-    }
-    if (fields != NULL && !is_of_first_type(self->cif, index)) {
-        return NULL;
-    }
-    return fields == NULL || self->more->takes_fields ? fields : value;
+    return self->more->takes_fields ? nc_object_cast(object, cls) : object;
 }
 
 /* Convert a value that nc_convert_pointer does not convert itself. */
@@ -151,7 +143,8 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
     }
     const NcClass *cls = self->more->self_class;
     if (cls != NULL && index == 0 && Py_TYPE(value) == cls->type) {
-        out->address = (char *)value + (self->more->takes_fields ? cls->offset : 0);
+        NcObject *object = NC_OBJECT_GIVEN(value);
+        out->address = (char *)object + (self->more->takes_fields ? cls->offset : 0);
         return 0;
     }
     return convert_other(self, index, value, out);

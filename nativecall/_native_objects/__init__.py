@@ -8,9 +8,6 @@ the descriptors.
 from __future__ import annotations
 
 from .. import _ext
-
-if not hasattr(_ext, "NativeObject"):
-    raise ImportError("native objects need a build of CPython with the GIL")
 from . import describing as describing
 from . import root as root
 from .casts import native_object as native_object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import _ext, _lib
 from .._errors import TYPE_CHECKING
-from .describing import known_class
+from .describing import classes_by_address
 
 if TYPE_CHECKING:
     from .._ext import Foreign
@@ -45,7 +45,7 @@ def native_object(pointer: object, cls: type = _ext.NativeObject, *, owned: bool
     if not isinstance(cls, _ext.nativeobjecttype):
         raise TypeError(f"{cls!r} is not a class of native objects")
     address = _address(pointer)
-    found = _ext.object_with_class(address, known_class, cls, owned)
+    found = _ext.object_with_class(address, classes_by_address.get, cls, owned)
     if found is None:
         raise TypeError(f"there is no object of class {cls.__name__!r} at {address:#x}")
     return found

@@ -35,7 +35,7 @@ refuse_reload(globals(), "describe")
 
 _latest: WeakValueDictionary[tuple[str, str], type] = WeakValueDictionary()
 #: Classes by the addresses of their native classes.
-_published: WeakValueDictionary[int, type] = WeakValueDictionary()
+classes_by_address: WeakValueDictionary[int, type] = WeakValueDictionary()
 _PARTS = "__nativeparts__"  # passes declarations from `describe` to `publish`
 KEPT = "__nativekept__"  # keeps callbacks alive that native code points to
 _ADDRESS = parse_type("N")
@@ -124,7 +124,7 @@ def publish(cls: type, address: int) -> dict[str, Foreign | None]:
         doc = part.doc if isinstance(part, Method) else None
         found[name] = _ext.Method(cls, name, target, takes_fields, text, doc)
     _check_order(cls, _inherited(cls.__bases__) if native is None else native)
-    _latest[cls.__module__, cls.__qualname__] = _published[address] = cls
+    _latest[cls.__module__, cls.__qualname__] = classes_by_address[address] = cls
     return found
 
 
@@ -179,7 +179,8 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
         near = _latest.get((module, f"{scope}.{of}" if scope else of))
         if near is not None:
             return near
-    known = [one() for one in _published.valuerefs()]  # a copy, since other threads may add classes
+    # A copy, since other threads may add classes.
+    known = [one() for one in classes_by_address.valuerefs()]
     every = [_ext.NativeObject, *[cls for cls in known if cls is not None]]
     found = [cls for cls in every if cls.__name__ == of]
     here = [cls for cls in found if cls.__module__ == module] or found
@@ -191,11 +192,6 @@ def _class_of(of: type | str | None, name: str, space: dict[str, Foreign]) -> Fo
             f"{of!r} is neither a type's code nor one class of native objects: {why}; {way}"
         )
     return here[0]
-
-
-def known_class(address: int) -> type | None:
-    """Return the Python class whose native class is at an address, or None."""
-    return _published.get(address)
 
 
 def _check_name(cls: str, name: object) -> None:

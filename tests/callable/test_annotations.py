@@ -12,7 +12,6 @@ import typing
 import pytest
 
 import nativecall as nc
-from support.threads import HAS_GIL
 
 libc = nc.load(
     None,
@@ -167,8 +166,7 @@ def test_classes_say_how_they_are_called() -> None:
 def test_classes_that_checkers_take_for_generic_have_items() -> None:
     assert nc.NativeCallable[[float], float].__origin__ is nc.NativeCallable
     assert nc.Callback[[float], float].__args__ == ([float], float)
-    if HAS_GIL:
-        assert nc.ObjectArray[nc.NativeObject].__origin__ is nc.ObjectArray
+    assert nc.ObjectArray[nc.NativeObject].__origin__ is nc.ObjectArray
 
 
 def test_the_class_has_annotations_like_other_classes():

@@ -54,6 +54,7 @@ LOCAL = {
     "objectcount.h",
     "objectlife.h",
     "objectmemory.h",
+    "objectnogil.h",
     "objecttype.h",
 }
 # Such structs in the other headers: working memory, and what writers and the runtime keep for

@@ -8,6 +8,8 @@
  *     define                a class of fields that the caller chooses
  *     run                   native threads that make, link, retain, release and call, without the GIL
  *     churn                 the same objects, cast to Python and back, with the GIL
+ *     pass_on               threads that take objects from places and put them into others, so that any
+ *                           of them, native or Python's, has the last reference at times
  *
  * Functions with no comment say what they do by what they are called. */
 #include "module.h"
@@ -262,6 +264,12 @@ static PyObject *cast(PyObject *Py_UNUSED(self), PyObject *number)
     return nc_object_as_python(held[PyLong_AsLong(number)]);
 }
 
+/* address(object): that of the native object. */
+static PyObject *address(PyObject *Py_UNUSED(self), PyObject *object)
+{
+    return PyLong_FromVoidPtr(nc_object_of_python(object, NULL));
+}
+
 /* native_count(object), less nothing: what the count says. */
 static PyObject *native_count(PyObject *Py_UNUSED(self), PyObject *object)
 {
@@ -286,15 +294,17 @@ static PyObject *place(PyObject *Py_UNUSED(self), PyObject *args)
     PyObject *object;
     PyObject *type;
     const NcClass *cls;
+    char *native;
     char *fields;
     if (!PyArg_ParseTuple(args, "OO", &object, &type) || (cls = nc_class_of(type)) == NULL) {
         return NULL;
     }
-    fields = (char *)nc_object_cast(object, cls);
+    native = (char *)nc_object_of_python(object, NULL);
+    fields = (char *)nc_object_cast(native, cls);
     if (fields == NULL) {
         Py_RETURN_NONE;
     }
-    return PyLong_FromSsize_t(fields - (char *)object);
+    return PyLong_FromSsize_t(fields - native);
 }
 
 static PyObject *call_double(void *function, void *self)
@@ -314,6 +324,7 @@ static PyObject *call(PyObject *Py_UNUSED(self), PyObject *args)
     const char *signature;
     const char *key = NULL;
     const NcClass *cls = NULL;
+    NcObject *native;
     void *first = NULL;
     void *function;
     if (!PyArg_ParseTuple(args, "Oss|O", &object, &name, &signature, &behind) ||
@@ -321,8 +332,9 @@ static PyObject *call(PyObject *Py_UNUSED(self), PyObject *args)
         (behind != NULL && (cls = nc_class_of(behind)) == NULL)) {
         return NULL;
     }
-    function = cls != NULL ? nc_object_super(object, cls, key, &first)
-                           : nc_object_method(object, key, &first);
+    native = nc_object_of_python(object, NULL);
+    function = cls != NULL ? nc_object_super(native, cls, key, &first)
+                           : nc_object_method(native, key, &first);
     return call_double(function, first);
 }
 
@@ -490,9 +502,9 @@ static PyObject *finish(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
     return list;
 }
 
-/* run(threads, operations of each[, hold]): how many calls gave something wrong. With hold the caller
- * has the GIL all the time. */
-static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args)
+/* Calls a function in native threads. args: threads, operations of each[, hold]. Returns how many
+ * calls gave something wrong. With hold the caller has the GIL all the time. */
+static PyObject *in_threads(PyObject *args, void *(*function)(void *))
 {
     pthread_t threads[16];
     Py_ssize_t count, operations;
@@ -505,7 +517,7 @@ static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args)
     work = (size_t)operations;
     thread = hold ? NULL : PyEval_SaveThread();
     for (Py_ssize_t i = 0; i < count; i++) {
-        pthread_create(&threads[i], NULL, run_one, (void *)(uintptr_t)i);
+        pthread_create(&threads[i], NULL, function, (void *)(uintptr_t)i);
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         void *result = NULL;
@@ -516,6 +528,12 @@ static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args)
         PyEval_RestoreThread(thread);
     }
     return PyLong_FromSize_t(wrong);
+}
+
+/* run(threads, operations of each[, hold]): see in_threads. */
+static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    return in_threads(args, run_one);
 }
 
 /* churn(times, seed): casts shared points to Python, back, and lets them go, in every order. */
@@ -535,7 +553,7 @@ static PyObject *churn(PyObject *Py_UNUSED(self), PyObject *args)
         PyObject **place = &kept[random >> 8 & (SHARED - 1)];
         PyObject *as_python = nc_object_as_python(object);
         NcObject *back = nc_object_from_python(as_python, point_class);
-        wrong += as_python != object || back != object || Py_TYPE(as_python) != point_class->type;
+        wrong += back != object || Py_TYPE(as_python) != point_class->type;
         nc_object_release(back);
         Py_XSETREF(*place, random >> 16 & 1 ? Py_NewRef(as_python) : NULL);
         Py_DECREF(as_python);
@@ -550,6 +568,115 @@ static PyObject *churn(PyObject *Py_UNUSED(self), PyObject *args)
     return PyLong_FromSize_t(wrong);
 }
 
+/* ---- the last reference ---------------------------------------------------------------------- */
+
+static NcObject *places[SHARED]; /* atomic; each has a reference, or is NULL */
+
+static NcObject *swap(uint64_t random, NcObject *object)
+{
+    return __atomic_exchange_n(&places[random % SHARED], object, __ATOMIC_ACQ_REL);
+}
+
+/* Puts an object into a place, with the caller's reference. */
+static void put(uint64_t random, NcObject *object)
+{
+    NcObject *old = swap(random, object);
+    if (old != NULL) {
+        nc_object_release(old);
+    }
+}
+
+/* The object of a place, which the caller's reference keeps, or a new one. */
+static NcObject *take(uint64_t random)
+{
+    NcObject *object = swap(random, NULL);
+    return object != NULL ? object : new_point(3, 4);
+}
+
+static void *pass_on_natively(void *argument)
+{
+    uint64_t state = (uint64_t)(uintptr_t)argument;
+    size_t wrong = 0;
+    for (size_t i = 0; i < work; i++) {
+        const uint64_t random = random_next(&state);
+        NcObject *object = take(random);
+        void *self = NULL;
+        void *function = nc_object_method(object, sum_key, &self);
+        wrong += ((double (*)(void *))(uintptr_t)function)(self) != 7;
+        if ((random >> 16 & 1) != 0) {
+            nc_object_retain(object);
+            put(random >> 24, object);
+        }
+        put(random >> 8, object);
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+/* pass_on_in_threads(threads, operations of each): how many calls gave something wrong. */
+static PyObject *pass_on_in_threads(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    return in_threads(args, pass_on_natively);
+}
+
+/* pass_on(times, seed): the same in a Python thread, with casts to Python, and Python references that
+ * are kept for a while. */
+static PyObject *pass_on(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Py_ssize_t times, seed;
+    PyObject *kept[SHARED] = {NULL};
+    uint64_t state;
+    size_t wrong = 0;
+    if (!PyArg_ParseTuple(args, "nn", &times, &seed)) {
+        return NULL;
+    }
+    state = (uint64_t)seed;
+    for (Py_ssize_t i = 0; i < times; i++) {
+        const uint64_t random = random_next(&state);
+        NcObject *object = take(random);
+        PyObject **place = &kept[random >> 8 & (SHARED - 1)];
+        PyObject *as_python = nc_object_as_python(object);
+        nc_object_release(object);
+        wrong += !PyObject_TypeCheck(as_python, (PyTypeObject *)point_class->type) ||
+                 nc_object_of_python(as_python, point_class) != object;
+        if ((random >> 16 & 3) != 0) {
+            put(random >> 24, nc_object_from_python(as_python, NULL));
+        }
+        Py_XSETREF(*place, random >> 18 & 1 ? Py_NewRef(as_python) : NULL);
+        Py_DECREF(as_python);
+        if ((i & 63) == 0) {
+            Py_BEGIN_ALLOW_THREADS;
+            Py_END_ALLOW_THREADS;
+        }
+    }
+    for (size_t i = 0; i < SHARED; i++) {
+        Py_XDECREF(kept[i]);
+    }
+    return PyLong_FromSize_t(wrong);
+}
+
+/* put(number, object): puts an object into a place; None empties the place. */
+static PyObject *put_object(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Py_ssize_t number;
+    PyObject *object;
+    NcObject *native = NULL;
+    if (!PyArg_ParseTuple(args, "nO", &number, &object) ||
+        (object != Py_None && (native = nc_object_from_python(object, point_class)) == NULL)) {
+        return NULL;
+    }
+    put((uint64_t)number, native);
+    Py_RETURN_NONE;
+}
+
+/* take(number): the object of a place, which is empty then; or a new one. */
+static PyObject *take_object(PyObject *Py_UNUSED(self), PyObject *number)
+{
+    NcObject *object = take((uint64_t)PyLong_AsLong(number));
+    PyObject *as_python = nc_object_as_python(object);
+    nc_object_release(object);
+    return as_python;
+}
+
 static PyMethodDef functions[] = {
     {"point", point, METH_VARARGS, NULL},
     {"block", block, METH_O, NULL},
@@ -561,6 +688,7 @@ static PyMethodDef functions[] = {
     {"release_elsewhere", release_elsewhere, METH_O, NULL},
     {"release_after_python", release_after_python, METH_NOARGS, NULL},
     {"cast", cast, METH_O, NULL},
+    {"address", address, METH_O, NULL},
     {"native_count", native_count, METH_O, NULL},
     {"held_count", held_count, METH_O, NULL},
     {"place", place, METH_VARARGS, NULL},
@@ -573,6 +701,10 @@ static PyMethodDef functions[] = {
     {"finish", finish, METH_NOARGS, NULL},
     {"run", run, METH_VARARGS, NULL},
     {"churn", churn, METH_VARARGS, NULL},
+    {"pass_on_in_threads", pass_on_in_threads, METH_VARARGS, NULL},
+    {"pass_on", pass_on, METH_VARARGS, NULL},
+    {"put", put_object, METH_VARARGS, NULL},
+    {"take", take_object, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

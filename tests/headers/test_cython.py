@@ -40,7 +40,7 @@ INTERNAL = {
     *("slottable.h", "prototype.h", "typetable.h", "values.h"),
     # What Cython needs of native objects is declared; tests/ext/cython_objects.pyx uses it.
     *("nativeobject.h", "objectclass.h", "objectcount.h", "objectlife.h", "objecttype.h"),
-    *("objectbody.h", "objectmemory.h"),
+    *("objectbody.h", "objectmemory.h", "objectnogil.h"),
 }
 EXCLUDED = {
     "steps of other functions": {

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import abc
-import sysconfig
 
 import pytest
 
 import nativecall as nc
 from support import build
-
-pytestmark = pytest.mark.skipif(
-    bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="native objects need the GIL"
-)
 
 
 @pytest.fixture(scope="module", params=["c", "c++"])

@@ -42,14 +42,16 @@ def bodies():
     return made()
 
 
-def test_it_is_a_sequence_of_objects(bodies, fails):
+def test_it_is_a_sequence_of_objects(ext, bodies, fails):
     assert len(bodies) == 5
     assert [one.x for one in bodies] == [0, 1, 2, 3, 4]
     assert bodies[-1] is bodies[4]
     assert type(bodies[0]) is Body
     assert repr(bodies) == "<array of 5 'Body' objects>"
     assert bodies.type is Body
-    assert [id(one) - bodies.address for one in bodies] == [bodies.stride * i for i in range(5)]
+    assert [ext.address(one) - bodies.address for one in bodies] == [
+        bodies.stride * i for i in range(5)
+    ]
     for index in (5, -6):
         with fails(IndexError, "index out of range for an array of 5 'Body' objects"):
             bodies[index]

@@ -48,7 +48,7 @@ def test_a_result_is_the_object(ext, classes):
         for wanted in (base, cls, nc.NativeObject):
             assert nc.native_object(one.same(), wanted) is one
         assert nc.native_object(one.same()) is one
-        assert nc.native_object(id(one)) is one
+        assert nc.native_object(ext.address(one)) is one
         assert ext.native_count(one) == 1
     assert isinstance(derived(), base)
 
@@ -64,7 +64,7 @@ def test_a_new_object_brings_its_reference(ext, classes):
     assert gone() is None
 
 
-def test_a_callback_finds_its_object(lib, classes):
+def test_a_callback_finds_its_object(ext, lib, classes):
     base, _ = classes
     one = base(4.0)
 
@@ -72,10 +72,10 @@ def test_a_callback_finds_its_object(lib, classes):
     def read(pointer):
         return nc.native_object(pointer, base).x
 
-    assert lib["with"](read, ffi.cast("void *", id(one))) == 4.0
+    assert lib["with"](read, ffi.cast("void *", ext.address(one))) == 4.0
 
 
-def test_a_class_is_itself_alone(fails, classes):
+def test_a_class_is_itself_alone(ext, fails, classes):
     """Whatever its metaclass says of equality."""
 
     class Equal(type(nc.NativeObject)):
@@ -90,12 +90,14 @@ def test_a_class_is_itself_alone(fails, classes):
 
     base, _ = classes
     other = Other(5)
-    with fails(TypeError, f"there is no object of class 'Base' at {id(other):#x}"):
-        nc.native_object(id(other), base)
-    assert nc.native_object(id(other), Other) is nc.native_object(id(other)) is other
+    with fails(TypeError, f"there is no object of class 'Base' at {ext.address(other):#x}"):
+        nc.native_object(ext.address(other), base)
+    assert (
+        nc.native_object(ext.address(other), Other) is nc.native_object(ext.address(other)) is other
+    )
 
 
-def test_classes_that_are_made_and_gone_meanwhile(classes):
+def test_classes_that_are_made_and_gone_meanwhile(ext, classes):
     """Another thread makes some at every line of the search for a name or an object."""
     base, derived = classes
     one, made = derived(1.0), []
@@ -111,7 +113,7 @@ def test_classes_that_are_made_and_gone_meanwhile(classes):
     body = {"to": nc.field("Derived"), "__module__": "elsewhere"}
     sys.settrace(trace)
     try:
-        found = nc.native_object(id(one), base)
+        found = nc.native_object(ext.address(one), base)
         far = type(base)("Far", (nc.NativeObject,), body)
     finally:
         sys.settrace(None)
@@ -120,15 +122,15 @@ def test_classes_that_are_made_and_gone_meanwhile(classes):
     assert made
 
 
-def test_what_is_none_is_refused(fails, classes):
+def test_what_is_none_is_refused(ext, fails, classes):
     base, derived = classes
     one, memory = base(3.0), ffi.new("char[]", 256)
     place = int(ffi.cast("uintptr_t", memory)) + 127 & -16
     for address, cls, what in (
-        (id(one), derived, "Derived"),
+        (ext.address(one), derived, "Derived"),
         (place, base, "Base"),  # memory that holds no object
         (place, nc.NativeObject, "NativeObject"),
-        (id(one) + 8, base, "Base"),
+        (ext.address(one) + 8, base, "Base"),
         (16, base, "Base"),
     ):
         with fails(TypeError, f"there is no object of class '{what}' at {address:#x}"):
@@ -146,4 +148,4 @@ def test_what_is_none_is_refused(fails, classes):
             nc.native_object(number)
     for cls in (int, 3, "Base"):
         with fails(TypeError, f"{cls!r} is not a class of native objects"):
-            nc.native_object(id(one), cls)
+            nc.native_object(ext.address(one), cls)

@@ -452,11 +452,11 @@ def test_native_code_sees_a_struct(ext):
         ]
 
     one = Mixed(1, 2.0, 3, [4, 5, 6])
-    struct = Struct.from_address(id(one) + ext.place(one, Mixed))
+    struct = Struct.from_address(ext.address(one) + ext.place(one, Mixed))
     assert (struct.a, struct.b, struct.c, list(struct.d)) == (1, 2.0, 3, [4, 5, 6])
     struct.b = 7
     assert one.b == 7
-    assert id(one) + Mixed.b.offset == ctypes.addressof(struct) + Struct.b.offset
+    assert ext.address(one) + Mixed.b.offset == ctypes.addressof(struct) + Struct.b.offset
 
 
 def test_a_subclass_of_a_c_class_and_its_fields(ext):

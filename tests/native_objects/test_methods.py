@@ -62,7 +62,7 @@ def test_native_functions_get_the_fields_or_the_object(point, ext):
     assert one.norm() == 25.0
     one.move(1, 2)
     assert (one.x, one.y) == (4.0, 6.0)
-    assert int(nc._lib.ffi.cast("uintptr_t", one.same())) == id(one)
+    assert int(nc._lib.ffi.cast("uintptr_t", one.same())) == ext.address(one)
     assert ext.call(one, "norm", "d:&T{dd}") == 52.0
     assert ext.call(one, "norm", "d:&d") is None
 
@@ -364,7 +364,7 @@ def test_python_methods_are_called_from_threads_without_the_gil(ext):
     assert (found, called) == ([4.0], ["Made"])
 
 
-def test_an_exception_that_nobody_gets_is_reported_with_the_methods_name(monkeypatch):
+def test_an_exception_that_nobody_gets_is_reported_with_the_methods_name(ext, monkeypatch):
     class Bad(nc.NativeObject):
         @nc.method("P:&v")
         def scale(self):
@@ -377,7 +377,7 @@ def test_an_exception_that_nobody_gets_is_reported_with_the_methods_name(monkeyp
     monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.object))
     one, thread = Bad(), ctypes.c_ulong()
     ((_, _, entry, *_),) = nc._ext.native_parts(Bad)[1]
-    work = ctypes.c_void_p(entry), ctypes.c_void_p(id(one))
+    work = ctypes.c_void_p(entry), ctypes.c_void_p(ext.address(one))
     assert libc.pthread_create(ctypes.byref(thread), None, *work) == 0
     assert ctypes.CDLL(None).pthread_join(thread, None) == 0
     assert [report.__qualname__ for report in reports] == [Bad.__qualname__ + ".scale"]

@@ -11,7 +11,6 @@ import pytest
 import nativecall as nc
 from nativecall.conformance import __main__  # noqa: F401  # has all rules
 from nativecall.conformance._rules import RULES
-from support.threads import needs_native_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "csrc" / "include" / "nativecall"
@@ -75,7 +74,6 @@ def test_messages_that_are_explained_occur_in_the_product() -> None:
     assert [part for part in parts if part not in text] == []
 
 
-@needs_native_objects
 @pytest.mark.parametrize("name", nc.__all__)
 def test_help_names_no_private_module(name: str) -> None:
     text = pydoc.plain(pydoc.render_doc(getattr(nc, name)))

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-from support.threads import needs_native_objects
-
 PROGRAM = """
 import sys
 sys.modules["numpy"] = sys.modules["llvmlite"] = sys.modules["rich"] = None
@@ -49,6 +47,5 @@ for call in (
 """
 
 
-@needs_native_objects
 def test_without_any(tmp_path):
     subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, check=True, timeout=60)

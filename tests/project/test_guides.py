@@ -29,7 +29,6 @@ from nativecall._cdecl import preprocessor
 from support import build
 from support.levels import where
 from support.printed import Checker
-from support.threads import needs_native_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -192,7 +191,6 @@ def test_the_reference_names_every_public_name():
     )
 
 
-@needs_native_objects
 def test_the_reference_has_what_public_classes_inherit():
     reference = (DOCS / "reference.md").read_text(encoding="utf-8")
     public = {name: getattr(nc, name) for name in nc.__all__}

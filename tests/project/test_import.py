@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import nativecall as nc
-from support.threads import needs_native_objects
 
 PACKAGE = Path(nc.__file__).parent
 HEAVY = ["numpy", "scipy", "llvmlite", "numba", "cffi", "pycparser", "ctypes", "inspect", "typing"]
@@ -58,7 +57,6 @@ def test_dir_has_what_people_use_and_nothing_else():
     assert [name for name in dir(nc) if name[:2] != "__"] == sorted(nc.__all__)
 
 
-@needs_native_objects
 def test_names_come_when_they_are_used(python):
     code = (
         "import sys, threading, nativecall\n"
@@ -143,7 +141,6 @@ def test_threads_use_the_first_name_at_once(python):
     assert python(code).strip() == str([1.0] * 8)
 
 
-@needs_native_objects
 def test_public_names():
     assert sorted(nc.__all__) == list(nc.__all__)
     for name in nc.__all__:

@@ -17,7 +17,6 @@ import sys
 import pytest
 
 from support.modes import DEBUG
-from support.threads import needs_native_objects
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1600"))
 
@@ -334,7 +333,6 @@ def outcomes(forked, callees, operations: dict[str, tuple[str, int, bool, bool]]
     return {name: text.strip() for name, text in found}
 
 
-@needs_native_objects
 def test_level(forked, callees) -> None:
     operations = {
         name: (code, max(REPEAT // SLOW.get(name, 1), 90), name not in UNCOUNTED, name in READS_C)
@@ -347,7 +345,6 @@ def test_level(forked, callees) -> None:
     assert {name: text for name, text in found.items() if text != "level"} == {}
 
 
-@needs_native_objects
 @pytest.mark.allocator
 def test_a_leak_would_be_seen(forked, callees) -> None:
     """The measurement itself finds a reference, and a block, that is never given back."""

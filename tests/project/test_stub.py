@@ -6,7 +6,6 @@ import ast
 from pathlib import Path
 
 from nativecall import _ext
-from support.threads import needs_native_objects
 
 STUB = Path(__file__).resolve().parents[2] / "nativecall" / "_ext.pyi"
 #: Of the stub alone: what arguments are made of, and what is of any type.
@@ -25,7 +24,6 @@ def names(body: list[ast.stmt]) -> dict[str, ast.stmt]:
     return found
 
 
-@needs_native_objects
 def test_the_stub_has_the_names_of_the_core():
     stub = names(ast.parse(STUB.read_text()).body)
     there = {name for name in vars(_ext) if not name.startswith("__")}
@@ -33,7 +31,6 @@ def test_the_stub_has_the_names_of_the_core():
     assert stub.keys() - TYPES_ALONE - {"Pin"} == there
 
 
-@needs_native_objects
 def test_the_stub_has_the_members_of_the_core_s_classes():
     for name, node in names(ast.parse(STUB.read_text()).body).items():
         if not isinstance(node, ast.ClassDef) or name in TYPES_ALONE or name == "Pin":

@@ -14,7 +14,6 @@ import pytest
 HAS_GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
 #: Options of a Python that loads modules which do not say that they need no GIL.
 WITHOUT_GIL = [] if HAS_GIL else ["-X", "gil=0"]
-needs_native_objects = pytest.mark.skipif(not HAS_GIL, reason="native objects need the GIL")
 needs_gil = pytest.mark.skipif(not HAS_GIL, reason="about the GIL, which this build lacks")
 
 

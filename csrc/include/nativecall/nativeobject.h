@@ -11,7 +11,7 @@
  *     f = nc_object_method(p, key, &self);                 the function, by its interned key
  *     nc_object_retain(p); nc_object_release(p);
  *
- *     PyObject *object = nc_object_as_python(p);           with the GIL: the same address
+ *     PyObject *object = nc_object_as_python(p);           with the GIL: a new Python reference
  *     NcObject *back = nc_object_from_python(object, cls); checked: TypeError
  *
  * Memory. Each object is one malloc block (threads cache some: detail/objectmemory.h). Its address
@@ -98,9 +98,10 @@
  * may happen after finalization. A forked child has every object as it was. It never releases the
  * references of threads that exist only in the parent.
  *
- * Free-threaded builds. The native half is the same. Access to the state would need a lock on the
- * object, in nc_object_as_python and tp_dealloc. Until there is such a lock, nc_objects_import
- * raises ImportError on these builds.
+ * Free-threaded builds. The native half is the same. The native count stays atomic: CPython's own
+ * counts belong to threads with a thread state, and threads of C have none. The Python object is a
+ * block of its own, at another address: convert pointers with the functions below. Points 3 to 5
+ * are different: detail/objectnogil.h. "With the GIL" means with an attached thread state.
  *
  * Errors. Functions that return int return 0, or -1 with an exception. Functions that return a
  * pointer return NULL on failure. "GIL required" marks functions that need the GIL.
@@ -122,20 +123,17 @@ NC_C_BEGIN
  * TypeError on failure. GIL required. */
 NC_STATIC const NcClass *nc_class_of(PyObject *type)
 {
-    NcClass *cls = NULL;
     if (nc_objects_import() < 0) {
         return NULL;
     }
-    if (PyType_Check(type)) {
-        cls = nc_type_class((PyTypeObject *)(void *)type);
-    }
+    NcClass *cls = PyType_Check(type) ? nc_type_class((PyTypeObject *)(void *)type) : NULL;
     if (cls == NULL) {
         PyErr_Format(PyExc_TypeError, "%.200R is not a class of native objects", type);
         return NULL;
     }
-    if (!cls->lasting) {
+    if (nc_load_relaxed_size(&cls->lasting) == 0) {
         Py_INCREF(type);
-        cls->lasting = 1;
+        nc_store_relaxed_size(&cls->lasting, 1);
     }
     return cls;
 }
@@ -213,18 +211,20 @@ NC_STATIC int nc_method_key(const char *name, const char *signature, const char 
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
-/* Return a new Python reference to a native object. The caller keeps its native reference. Never
- * fails. GIL required. */
+/* Return a new Python reference to a native object. The caller keeps its native reference. Return
+ * NULL with MemoryError if a free-threaded build runs out of memory. GIL required. */
 NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
 {
-    NcObjectHead *head = nc_object_head(object);
     NC_OBJECT_CHECK(object, "cast to Python");
+#if !defined(Py_GIL_DISABLED)
+    NcObjectHead *head = nc_object_head(object);
     if (NC_LIKELY((head->state & NC_OBJECT_ALIVE) != 0)) {
         if (NC_UNLIKELY((head->state & NC_OBJECT_ENDING) != 0)) {
             head->state |= NC_OBJECT_AGAIN;
         }
         return Py_NewRef((PyObject *)object);
     }
+#endif
     return nc_object_revive(object);
 }
 
@@ -234,11 +234,9 @@ NC_STATIC_INLINE PyObject *nc_object_as_python(NcObject *object)
  * is always NULL. Hold the GIL or a reference to the object. */
 NC_STATIC_INLINE NcObject *nc_object_of_python(PyObject *object, const NcClass *cls)
 {
-    if (nc_objects == NULL || !nc_type_is_native(Py_TYPE(object)) ||
-        (cls != NULL && nc_object_cast(object, cls) == NULL)) {
-        return NULL;
-    }
-    return object;
+    const int native = nc_objects != NULL && nc_type_is_native(Py_TYPE(object));
+    NcObject *found = native ? NC_OBJECT_GIVEN(object) : NULL;
+    return native && (cls == NULL || nc_object_cast(found, cls) != NULL) ? found : NULL;
 }
 
 /* Return a Python object as a native object of this class (NULL: any class), with a new native

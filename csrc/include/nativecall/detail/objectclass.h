@@ -21,7 +21,7 @@
  *             Across the classes of an MRO, a name denotes one method with one signature, or one
  *             field.
  * Threads:    functions that build or clear a class access only their arguments. A built class is
- *             read-only, except for `lasting`, which needs the GIL.
+ *             read-only, except for `lasting`, which is atomic and written with the GIL.
  * Errors:     NC_E_*, with an NcClassProblem that describes the error; the class can then be built
  *             again.
  * Ownership:  names, fields, methods and bases are borrowed and must outlive the class.
@@ -49,7 +49,8 @@ typedef struct {
 
 /* CPython uses up to four words before an object of a class with a __dict__ or weak references
  * (PyGC_Head, managed dict). Every class reserves these words, so that fields do not move if a
- * class statement adds a __dict__ or weak references. */
+ * class statement adds a __dict__ or weak references. Free-threaded builds use the words for an
+ * NcObjectPython (detail/objectnogil.h). */
 #define NC_OBJECT_PYTHON_WORDS (4 * sizeof(void *))
 #define NC_OBJECT_HEAD (NC_OBJECT_PYTHON_WORDS + sizeof(NcObjectHead))
 #define NC_OBJECT_ALIGN ((size_t)16) /* malloc's alignment; no field may need more */
@@ -112,10 +113,9 @@ typedef struct NcClass {
     const NcMethod *methods;
     size_t method_count;
     /* set by nc_class_make */
+    size_t lasting;           /* atomic; 1: the class is immortal, so its objects need no reference
+                               * to it. It may change after the class is built */
     uint32_t flags;           /* NC_CLASS_* */
-    uint32_t lasting;         /* 1: the class is immortal, so its objects need no reference to
-                               * it. Not in `flags`, because it may change after the class is built;
-                               * access with the GIL */
     size_t before;            /* bytes before the object, a multiple of NC_OBJECT_ALIGN */
     size_t after;             /* bytes from the object's address on: its tp_basicsize */
     intptr_t offset;          /* of its own fields in its own objects */

@@ -18,7 +18,7 @@
 
 NC_C_BEGIN
 
-/* A native object. Its address is that of its PyObject. */
+/* A native object. Its address is that of its PyObject, except on free-threaded builds. */
 typedef void NcObject;
 
 enum {
@@ -285,6 +285,9 @@ NC_STATIC_INLINE NcObject *nc_object_begin(NcObject *object, const NcClass *cls,
     head->count = 1;
     head->cls = cls;
     head->state = state;
+#if defined(Py_GIL_DISABLED) || !defined(Py_PYTHON_H) /* which may be used on such a build */
+    memset((char *)object - NC_OBJECT_PYTHON_WORDS, 0, NC_OBJECT_PYTHON_WORDS);
+#endif
     memcpy((char *)object + cls->type_at, &cls->type, sizeof cls->type);
     return object;
 }

@@ -1,5 +1,6 @@
 /* nativecall/detail/objectlife.h: how CPython creates, deallocates and revives native objects.
- * nativeobject.h explains why this is safe. All functions need the GIL. */
+ * nativeobject.h explains why this is safe. All functions need the GIL. On free-threaded builds,
+ * half of them are in objectnogil.h. */
 #ifndef NATIVECALL_OBJECTLIFE_H
 #define NATIVECALL_OBJECTLIFE_H
 
@@ -70,6 +71,14 @@ NC_STATIC void nc_objects_settle(void)
     }
 }
 
+#if defined(Py_GIL_DISABLED)
+#include "objectnogil.h"
+#else
+
+/* The native object of a Python object of a native type; the same before native code gets it. */
+#define NC_OBJECT_NATIVE(self) ((NcObject *)(self))
+#define NC_OBJECT_GIVEN(self) NC_OBJECT_NATIVE(self)
+
 /* Initialize the PyObject of an object that is not ALIVE. The PyObject takes over one native
  * reference from the caller. */
 NC_STATIC_INLINE PyObject *nc_object_appear(NcObject *object, PyTypeObject *type)
@@ -96,36 +105,6 @@ NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
         Py_DECREF(type); /* PyObject_Init has added a reference */
     }
     return (PyObject *)object;
-}
-
-/* Return the NcClass of a type. Return NULL with TypeError if the type cannot be instantiated. */
-NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
-{
-    const NcClass *cls = nc_type_class(type);
-    if (cls == NULL || cls->type != type) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%s' cannot be instantiated yet: it is still being created",
-                     type->tp_name);
-        return NULL;
-    }
-    if ((cls->flags & NC_CLASS_FAILED) != 0) {
-        PyErr_Format(PyExc_TypeError,
-                     "class '%s' cannot be instantiated: its class statement failed",
-                     type->tp_name);
-        return NULL;
-    }
-    if ((cls->flags & NC_CLASS_ABSTRACT) != 0) {
-        for (size_t i = 0; i < cls->slots->count; i++) {
-            const PyCustomSlot *row = nc_slottable_rows(cls->slots) + i;
-            if (row->data.pointer == NULL) {
-                PyErr_Format(PyExc_TypeError,
-                             "class '%s' cannot be instantiated: its method '%s' is abstract",
-                             type->tp_name, (const char *)row->id);
-            }
-        }
-        return NULL;
-    }
-    return cls;
 }
 
 /* Return whether objects of a type are bare: Python adds nothing to the PyObject, such as a
@@ -174,29 +153,13 @@ NC_COLD void nc_objects_collect(void)
     Py_XDECREF(module);
 }
 
-/* tp_alloc. */
-NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
-{
-    (void)items;
-    nc_objects_settle();
-    const NcClass *cls = nc_class_with_objects(type);
-    if (cls == NULL) {
-        return NULL;
-    }
-    if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most) {
-        nc_objects_collect();
-    }
-    NcObject *object = nc_object_new(cls);
-    return object != NULL ? nc_object_appear(object, type) : PyErr_NoMemory();
-}
-
 /* After the Python side is torn down, release Python's native reference. */
 NC_STATIC void nc_object_part(PyObject *self)
 {
     NcObjectHead *head = nc_object_head(self);
     PyTypeObject *type = Py_TYPE(self);
     const uint32_t flags = head->cls->flags;
-    const int lasting = head->cls->lasting != 0;
+    const int lasting = nc_load_relaxed_size(&head->cls->lasting) != 0;
     if (nc_load_acquire_size(&head->count) == 1 &&
         ((flags & NC_CLASS_PLAIN) != 0 || !nc_ending.running)) {
         head->state &= NC_OBJECT_PLACE; /* destroyed here; its type is released afterwards */
@@ -329,13 +292,63 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_part(self);
 }
 
+#endif
+
+/* Return the NcClass of a type. Return NULL with TypeError if the type cannot be instantiated. */
+NC_STATIC const NcClass *nc_class_with_objects(PyTypeObject *type)
+{
+    const NcClass *cls = nc_type_class(type);
+    if (cls == NULL || cls->type != type) {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%s' cannot be instantiated yet: it is still being created",
+                     type->tp_name);
+        return NULL;
+    }
+    if ((cls->flags & NC_CLASS_FAILED) != 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "class '%s' cannot be instantiated: its class statement failed",
+                     type->tp_name);
+        return NULL;
+    }
+    if ((cls->flags & NC_CLASS_ABSTRACT) != 0) {
+        for (size_t i = 0; i < cls->slots->count; i++) {
+            const PyCustomSlot *row = nc_slottable_rows(cls->slots) + i;
+            if (row->data.pointer == NULL) {
+                PyErr_Format(PyExc_TypeError,
+                             "class '%s' cannot be instantiated: its method '%s' is abstract",
+                             type->tp_name, (const char *)row->id);
+            }
+        }
+        return NULL;
+    }
+    return cls;
+}
+
+/* tp_alloc. */
+NC_STATIC PyObject *nc_object_alloc(PyTypeObject *type, Py_ssize_t items)
+{
+    (void)items;
+    nc_objects_settle();
+    const NcClass *cls = nc_class_with_objects(type);
+    if (cls == NULL) {
+        return NULL;
+    }
+#if !defined(Py_GIL_DISABLED)
+    if (!nc_type_is_bare(type) && ++nc_objects_young > nc_objects_young_most) {
+        nc_objects_collect();
+    }
+#endif
+    NcObject *object = nc_object_new(cls);
+    return object != NULL ? nc_object_appear(object, type) : PyErr_NoMemory();
+}
+
 /* tp_traverse of the root class. For a derived class, CPython's own tp_traverse calls this function
  * last, and this function visits the type. If native code also holds the object, the type is not
  * visited, so the collector keeps the class. A count of 1 stays 1 while this thread holds the GIL
  * (point 2 in nativeobject.h). */
 NC_STATIC int nc_object_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    if (nc_load_acquire_size(&nc_object_head(self)->count) == 1) {
+    if (nc_load_acquire_size(&nc_object_head(NC_OBJECT_NATIVE(self))->count) == 1) {
         Py_VISIT(Py_TYPE(self));
     }
     return 0;

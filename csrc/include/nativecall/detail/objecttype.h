@@ -89,7 +89,15 @@ NC_STATIC int nc_type_check_layout(PyTypeObject *type, const NcClass *cls)
 NC_STATIC void nc_type_take_over(PyTypeObject *type)
 {
     if (type->tp_alloc != nc_object_alloc) {
-        nc_objects->statement_dealloc = type->tp_dealloc;
+        if (nc_objects->statement_dealloc == NULL) {
+            nc_objects->statement_dealloc = type->tp_dealloc;
+        }
+#if defined(Py_GIL_DISABLED)
+        if (!PyType_IS_GC(type)) {
+            type->tp_flags |= Py_TPFLAGS_HAVE_GC;
+            type->tp_traverse = nc_object_traverse;
+        }
+#endif
         type->tp_alloc = nc_object_alloc;
         type->tp_dealloc = nc_object_dealloc;
         type->tp_free = nc_object_tp_free;
@@ -166,7 +174,7 @@ NC_STATIC PyObject *nc_objecttype_new(PyTypeObject *meta, PyObject *args, PyObje
     type->tp_free = (freefunc)(uintptr_t)cls; /* see nc_object_tp_free */
     if (nc_objects->root != NULL && !nc_type_is_traversed(type)) {
         Py_INCREF(type);
-        cls->lasting = 1;
+        nc_store_relaxed_size(&cls->lasting, 1);
     }
     done = nc_objects->publish == NULL || nc_objects->publish(type, cls) == 0;
     if (!done) {
@@ -237,13 +245,12 @@ NC_STATIC void nc_objecttype_dealloc(PyObject *object)
     nc_class_free(cls);
 }
 
-/* __sizeof__(): return the size of the object's whole block, including its fields. */
+/* __sizeof__(): return the size of the object, including its fields. */
 NC_STATIC PyObject *nc_object_sizeof(PyObject *self, PyObject *none)
 {
+    const NcClass *cls = nc_type_class(Py_TYPE(self));
     (void)none;
-    return nc_type_is_native(Py_TYPE(self))
-               ? PyLong_FromSize_t(nc_object_class(self)->before + nc_object_class(self)->after)
-               : PyLong_FromSsize_t(Py_TYPE(self)->tp_basicsize);
+    return PyLong_FromSize_t((size_t)Py_TYPE(self)->tp_basicsize + (cls != NULL ? cls->before : 0));
 }
 
 /* Return the metaclass of this copy of the header, ready for use, or NULL with an exception. */
@@ -324,18 +331,13 @@ NC_STATIC int nc_objects_publish(PyObject *module)
 }
 
 /* Find the data of native objects that all modules share, or publish this copy's data if there is
- * none. Return 0, or -1 with an exception: ImportError for an incompatible version or a
- * free-threaded CPython. Idempotent. */
+ * none. Return 0, or -1 with an exception: ImportError for an incompatible version. Idempotent. */
 NC_STATIC int nc_objects_import(void)
 {
     int status = -1;
     if (NC_LIKELY(nc_objects != NULL)) {
         return 0;
     }
-#if defined(Py_GIL_DISABLED)
-    PyErr_SetString(PyExc_ImportError, "native objects need a build of CPython with the GIL");
-    return -1;
-#endif
     if (PyExtensibleType_Import() == NULL) {
         return -1;
     }
