@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from support import compilecache
-from support.threads import needs_native_objects
 
 HERE = Path(__file__).parent
 MARKED = {
@@ -102,7 +101,6 @@ def test_the_stub_has_every_public_name():
     assert sorted([name for name in names if name[0] != "_"]) == sorted(nc.__all__)
 
 
-@needs_native_objects
 @pytest.mark.parametrize("stub", ["_ext", "_public"])
 def test_docstrings_in_stubs_are_the_first_lines_of_the_real_ones(stub):
     import nativecall as nc
