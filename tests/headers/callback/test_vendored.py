@@ -21,7 +21,8 @@ HEADERS = [
 # -- the headers ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("standard", ["c99", "c2x", "c++11", "c++20"])
+# Not C23: CPython 3.13 needs `nullptr` there, which GCC 12 does not have.
+@pytest.mark.parametrize("standard", ["c99", "c17", "c++11", "c++20"])
 @pytest.mark.parametrize("command", ["gcc", "clang"])
 def test_every_header_alone_and_twice(include, tmp_path, command, standard):
     language = "c++" if standard.startswith("c++") else "c"
