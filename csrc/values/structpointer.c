@@ -15,12 +15,13 @@ static NcStructPointer *of(PyObject *object)
     return (NcStructPointer *)(void *)object;
 }
 
-/* Look up whether to wrap a cffi object. Return a borrowed bool, or NULL with an exception. */
+/* Look up whether to wrap a cffi object. Return a borrowed item of `structs`, False if not; or NULL
+ * with an exception. */
 static PyObject *looked_up(PyObject *structs, PyObject *cdata)
 {
     PyObject *type = nc_type_of_cffi(cdata);
     PyObject *found = type != NULL ? PyObject_GetItem(structs, type) : Py_NewRef(Py_False);
-    Py_XDECREF(found); /* a bool, so it stays alive */
+    Py_XDECREF(found); /* `structs` keeps it alive */
     return found;
 }
 

@@ -11,7 +11,8 @@
  * the memory, an assigned value is kept alive until another value is assigned to the member.
  *
  * A dict of the library (_library/memory.py) maps each cffi type to whether its objects are
- * wrapped. A Python method, StructPointer.__setitem__, assigns values other than numbers.
+ * wrapped, and to the members that are pointers. C assigns numbers and pointers. A Python method,
+ * StructPointer.__setitem__, assigns everything else, and raises the errors.
  *
  * All functions need the GIL. */
 #pragma once

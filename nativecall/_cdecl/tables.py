@@ -238,7 +238,7 @@ class _Tables:
         return found
 
     def _members(self, record: Record) -> None:
-        """Record the reason for each bit-field that the cffi type of a struct lacks.
+        """Record the reasons for pointers to functions, and for bit-fields that cffi's type lacks.
 
         cffi's type lacks a bit-field if no integer within the struct can hold it. Only packed
         structs have such bit-fields.
