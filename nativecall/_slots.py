@@ -12,20 +12,10 @@ PADDING = 1  # the key of placeholder rows; it may occur more than once
 
 
 if TYPE_CHECKING:
-    from typing import NamedTuple
-
     from ._ext import Foreign
 
-    class _Row(NamedTuple):
-        key: bytes | int
-        flags: int
-        data: int
 
-else:  # importing typing takes half as long as all of our modules
-    _Row = namedtuple("Slot", ["key", "flags", "data"], module=__package__)
-
-
-class Slot(_Row):
+class Slot(namedtuple("Slot", ["key", "flags", "data"])):
     """One row of a type's slot table.
 
     Attributes
@@ -38,10 +28,11 @@ class Slot(_Row):
         A pointer, or an offset into the type's objects.
     """
 
+    __module__ = "nativecall"
     __slots__ = ()
-
-
-Slot.__module__ = "nativecall"
+    key: bytes | int
+    flags: int
+    data: int
 
 
 def customslots(obj: object) -> tuple[Slot, ...]:

@@ -24,7 +24,7 @@ from .._values.outparameters import position, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import NamedTuple, Unpack
+    from typing import Unpack
 
     from .._ext import CallInterface, Foreign, Native
     from .._types.ctype import CType
@@ -32,32 +32,15 @@ if TYPE_CHECKING:
     from .._values.failure import Errors
     from .._values.outparameters import Out
 
-    class _Row(NamedTuple):
-        signature: str
-        address: int
-        flags: int
-        errors: Errors
-        gil: Gil
-        owner: object
-        trampoline: str
-        order: Order
-        encoding: str | None
-        check: Check | None
-        fortran: bool
-        out: tuple[Out, ...]
-        keep: str | int
-
-else:  # importing typing takes half as long as importing all our modules
-    _Row = namedtuple(
-        "Entry",
-        "signature address flags errors gil owner trampoline order encoding check fortran out keep",
-        module="nativecall",
-    )
-
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
 
-class Entry(_Row):
+class Entry(
+    namedtuple(
+        "Entry",
+        "signature address flags errors gil owner trampoline order encoding check fortran out keep",
+    )
+):
     """One row of a native callable's table.
 
     Attributes
@@ -92,10 +75,21 @@ class Entry(_Row):
         How long C keeps functions passed to it, ``"call"`` or longer; see `wrap`.
     """
 
+    __module__ = "nativecall"
     __slots__ = ()
-
-
-Entry.__module__ = "nativecall"
+    signature: str
+    address: int
+    flags: int
+    errors: Errors
+    gil: Gil
+    owner: object
+    trampoline: str
+    order: Order
+    encoding: str | None
+    check: Check | None
+    fortran: bool
+    out: tuple[Out, ...]
+    keep: str | int
 
 
 def gil_name(flags: int) -> Gil:

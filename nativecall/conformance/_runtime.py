@@ -53,8 +53,15 @@ class Runtime:
             raise Absent("there is no runtime here that nativecall can use")
         return self
 
+    def there(self) -> Runtime:
+        """Return the runtime; raise Absent if the module created none."""
+        if self.module is None:
+            raise Absent("the module brings no runtime: see the rule 'names'")
+        return self
 
-rule = rules_of("runtime")
+
+#: For rules about a runtime that the module created.
+there_rule = rules_of("runtime", Runtime.there)
 #: For rules that query the runtime itself.
 fit_rule = rules_of("runtime", Runtime.fit)
 
@@ -62,7 +69,7 @@ fit_rule = rules_of("runtime", Runtime.fit)
 # -- the handshake -------------------------------------------------------------------------------
 
 
-@rule("R1", "module, attributes and capsule")
+@rules_of("runtime")("R1", "module, attributes and capsule")
 def names(it: Runtime) -> None:
     module = it.module
     check(module is not None, f"importing {it.name!r} puts nothing at {_abi.MODULE!r}")
@@ -76,15 +83,8 @@ def names(it: Runtime) -> None:
     same(id(found), _abi.number(_abi.runtime().metatype), "the address of 'extensibletype_v1'")
 
 
-def _there(it: Runtime) -> None:
-    """Raise Absent if the module created no runtime."""
-    if it.module is None:
-        raise Absent("the module brings no runtime: see the rule 'names'")
-
-
-@rule("R1", "the fields of NcRuntime")
+@there_rule("R1", "the fields of NcRuntime")
 def fields(it: Runtime) -> None:
-    _there(it)
     found = _abi.runtime()
     same(int(found.abi_version), _abi.ABI_VERSION, "'abi_version'")
     least = ffi.sizeof("NcRuntime")
@@ -98,9 +98,8 @@ def fields(it: Runtime) -> None:
     check(issubclass(_abi.metatype(), type), "the metaclass does not derive from type")
 
 
-@rule("R2", "nativecall joins the runtime")
+@there_rule("R2", "nativecall joins the runtime")
 def joined(it: Runtime) -> None:
-    _there(it)
     check(not it.refusal, f"nativecall refuses it: {it.refusal}")
     check(sys.modules.get(_abi.MODULE) is it.module, "the module object was replaced")
     import nativecall
@@ -371,9 +370,8 @@ def nativecall_works(it: Runtime) -> None:
     same(nc.wrap(_providers.view(obj))(1.0), 3.0, "the same of its view")
 
 
-@rule("R4", "the module joins nativecall's runtime")
+@there_rule("R4", "the module joins nativecall's runtime")
 def newcomer(it: Runtime) -> None:
-    _there(it)
     ended, same_module = _apart.run("_runtime", it.name)
     check(not ended, f"after nativecall: {ended}")
     check(same_module == "True", "what nativecall has brought is gone")
