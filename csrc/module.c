@@ -48,22 +48,12 @@ static PyObject *set_class(PyObject *Py_UNUSED(module), PyObject *type)
     return NULL;
 }
 
-/* viewed(object): the callable behind a built-in view, or None. */
-static PyObject *viewed(PyObject *Py_UNUSED(module), PyObject *object)
-{
-    PyObject *self = nc_native_viewed(object);
-    if (self == NULL || !PyObject_TypeCheck(self, (PyTypeObject *)&NcCallable_Type)) {
-        Py_RETURN_NONE;
-    }
-    return Py_NewRef(self);
-}
-
 /* callable_of(object): the object itself if it is a native callable, the callable behind a built-in
  * view, or None. */
-static PyObject *callable_of(PyObject *module, PyObject *object)
+static PyObject *callable_of(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    return PyObject_TypeCheck(object, (PyTypeObject *)&NcCallable_Type) ? Py_NewRef(object)
-                                                                        : viewed(module, object);
+    PyObject *self = nc_abi_behind(object);
+    return Py_NewRef(PyObject_TypeCheck(self, (PyTypeObject *)&NcCallable_Type) ? self : Py_None);
 }
 
 /* store_scalar(letter, value, address, who): converts a value and stores it in memory. Error
@@ -128,7 +118,6 @@ static PyObject *call_table_offset(PyObject *Py_UNUSED(module), PyObject *object
 #define ROW(function, name, flags) {name, function, flags, NULL},
 static PyMethodDef functions[] = {
     {"set_class", set_class, METH_O, NULL},
-    {"viewed", viewed, METH_O, NULL},
     {"callable_of", callable_of, METH_O, NULL},
     {"wrapped", NC_METHOD(nc_wrapped), METH_FASTCALL, NULL},
     {"caller", nc_caller, METH_VARARGS, NULL},

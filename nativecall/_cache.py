@@ -315,13 +315,12 @@ def _entries(where: str | None) -> Iterator[tuple[float, int, str]]:
         return
 
 
-def _used(path: str) -> bool:
-    """Set a file's time of use to now; return whether that succeeded."""
+def _used(path: str) -> None:
+    """Set a file's time of use to now, if possible."""
     try:
         os.utime(path)
     except OSError:
-        return False
-    return True
+        return
 
 
 def _remove(path: str) -> bool:

@@ -18,7 +18,7 @@ def init() -> None:
 
     def typeof(obj: object, context: object) -> object:
         core = sys.modules.get("nativecall._ext")
-        if core is not None and core.viewed(obj) is not None:
+        if core is not None and core.callable_of(obj) is not None:
             from ._values.foreign import bridge
 
             return bridge("numba").type_of(obj)

@@ -247,18 +247,6 @@ PyObject *nc_foreign_entry(PyObject *object, PyObject *signature)
     return part != NULL ? nc_callable_alone(part) : NULL;
 }
 
-/* make_scipy(form, entry): makes a LowLevelCallable. `form` is (LowLevelCallable, the capsule's
- * name). */
-PyObject *nc_low_level_callable(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *form;
-    PyObject *entry;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &form, nc_callable_class, &entry)) {
-        return NULL;
-    }
-    return make_scipy(form, NC_SINGLE_TARGET((NcCallable *)(void *)entry), entry);
-}
-
 /* Returns the callable of one entry in a LowLevelCallable, as a borrowed reference, or NULL. */
 static PyObject *entry_in(PyObject *foreign)
 {

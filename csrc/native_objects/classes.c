@@ -189,37 +189,6 @@ PyObject *nc_native_parts(PyObject *Py_UNUSED(module), PyObject *type)
     return fields != NULL ? Py_BuildValue("(NN)", fields, list_of_methods(cls)) : NULL;
 }
 
-static void add_name(PyObject **names, const char *name, size_t length, const char *signature)
-{
-    PyObject *row =
-        *names != NULL ? Py_BuildValue("s#s", name, (Py_ssize_t)length, signature) : NULL;
-    if (row == NULL ||
-        PyDict_SetItem(*names, PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1)) < 0) {
-        Py_CLEAR(*names);
-    }
-    Py_XDECREF(row);
-}
-
-/* native_names(class): a dict from every native name, inherited ones included, to the signature of
- * a method or "" for a field. For a method that was overridden it is the signature of the first. */
-PyObject *nc_native_names(PyObject *Py_UNUSED(module), PyObject *type)
-{
-    const NcClass *cls = class_of(type);
-    PyObject *names = cls != NULL ? PyDict_New() : NULL;
-    for (size_t i = 0; names != NULL && i < cls->part_count; i++) {
-        const NcClass *part = cls->parts[i].cls;
-        for (size_t n = 0; n < part->field_count; n++) {
-            add_name(&names, part->fields[n].name, strlen(part->fields[n].name), "");
-        }
-        for (size_t n = 0; n < part->method_count; n++) {
-            const char *blank = strchr(part->methods[n].key, ' ');
-            add_name(&names, part->methods[n].key, (size_t)(blank - part->methods[n].key),
-                     blank + 1);
-        }
-    }
-    return names;
-}
-
 /* ---- construction ---------------------------------------------------------------------------- */
 
 /* Sets fields to positional values. The fields of bases come first. */

@@ -26,7 +26,6 @@ typedef PyObject *NcVectorcall(PyObject *self, PyObject *const *args, size_t nar
     ROW(nc_pin, "pin", METH_VARARGS)                                                               \
     ROW(nc_pin_hold, "hold", METH_O)                                                               \
     ROW(nc_pin_export, "export", METH_O)                                                           \
-    ROW(nc_pins_check_unmoved, "check_unmoved", METH_VARARGS)                                      \
     ROW(nc_pins_settle, "settle", METH_VARARGS)                                                    \
     ROW(nc_library_keeps, "library_keeps", METH_O)                                                 \
     ROW(nc_take_ctypes, "take_ctypes", METH_VARARGS)                                               \
@@ -38,7 +37,6 @@ typedef PyObject *NcVectorcall(PyObject *self, PyObject *const *args, size_t nar
     ROW(nc_native_entry, "native_entry", METH_VARARGS)                                             \
     ROW(nc_capsule, "capsule", METH_VARARGS)                                                       \
     ROW(nc_capsule_entry, "capsule_entry", METH_O)                                                 \
-    ROW(nc_low_level_callable, "low_level_callable", METH_VARARGS)                                 \
     ROW(nc_open_library, "open_library", METH_VARARGS)                                             \
     ROW(nc_probe_call_loop, "call_loop", METH_VARARGS)                                             \
     ROW(nc_errno_set, "set_errno", METH_O)                                                         \
@@ -58,7 +56,6 @@ typedef PyObject *NcVectorcall(PyObject *self, PyObject *const *args, size_t nar
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
     ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \
     ROW(nc_share, "share", METH_O)                                                                 \
-    ROW(nc_native_names, "native_names", METH_O)                                                   \
     ROW(nc_native_order, "native_order", METH_O)                                                   \
     ROW(nc_native_parts, "native_parts", METH_O)
 

@@ -39,12 +39,6 @@ static inline int nc_is_cdata(PyObject *value)
     return nc_type_of_cffi(value) != NULL;
 }
 
-/* Return whether a value is an ffi.gc() object. */
-static inline int nc_is_gcp(PyObject *value)
-{
-    return nc_is_cdata(value) && Py_TYPE(value) == nc_cffi_gcp;
-}
-
 /* Whether the address of a pointer is the word after its type. Set once a pointer was checked. */
 extern int nc_cffi_is_direct;
 

@@ -96,7 +96,8 @@ static int referents_of(PyObject *pointer, Referents *found)
 {
     *found = (Referents){NULL, NULL, 0};
     pointer = nc_bare(pointer);
-    if (!nc_is_gcp(pointer) || Py_TYPE(pointer)->tp_traverse == NULL) {
+    if (!nc_is_cdata(pointer) || Py_TYPE(pointer) != nc_cffi_gcp ||
+        Py_TYPE(pointer)->tp_traverse == NULL) {
         return 0;
     }
     (void)Py_TYPE(pointer)->tp_traverse(pointer, look, found);

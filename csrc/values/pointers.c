@@ -373,18 +373,6 @@ int nc_pins_check(PyObject *name, PyObject *list)
     return 0;
 }
 
-/* check_unmoved(list, name): nc_pins_check. */
-PyObject *nc_pins_check_unmoved(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *list;
-    PyObject *name;
-    if (!PyArg_ParseTuple(args, "O!U", &PyList_Type, &list, &name) ||
-        nc_pins_check(name, list) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
 /* ---- the end of a call ----------------------------------------------------------------------- */
 
 static NcStash *stash_of(const NcPointer *pointer)
@@ -457,20 +445,26 @@ void nc_pins_close(PyObject *list, PyObject **first)
     }
 }
 
-/* settle(list, raised): finish a call made by Python code. `raised` is the exception of that call,
- * or None. If a Python function among the Pins has stashed an exception, raise that exception.
- * Otherwise raise `raised`, or return None. */
+/* settle(list, raised, name): finish a call made by Python code. `raised` is the exception of that
+ * call, or None. If a Python function among the Pins has stashed an exception, raise that
+ * exception. Otherwise raise `raised`, or check with nc_pins_check if there is a name, and return
+ * None. */
 PyObject *nc_pins_settle(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *list;
     PyObject *raised;
+    PyObject *name = NULL;
     PyObject *first = NULL;
-    if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &list, &raised)) {
+    if (!PyArg_ParseTuple(args, "O!O|U", &PyList_Type, &list, &raised, &name)) {
         return NULL;
     }
     if (PyExceptionInstance_Check(raised)) {
         nc_exception_put(Py_NewRef(raised));
     }
     nc_pins_close(list, &first);
-    return nc_stash_raise(PyErr_Occurred() ? NULL : Py_NewRef(Py_None), first);
+    PyObject *done = nc_stash_raise(PyErr_Occurred() ? NULL : Py_NewRef(Py_None), first);
+    if (done != NULL && name != NULL && nc_pins_check(name, list) < 0) {
+        Py_CLEAR(done);
+    }
+    return done;
 }

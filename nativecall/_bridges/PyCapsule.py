@@ -119,9 +119,7 @@ def with_data(
     if isinstance(data, int):
         pointer = _lib.ffi.cast("void *", data)
         data = _lib.ffi.gc(pointer, lambda _, owner=owner: None)
-    made: Foreign = target.bind(*[...] * (len(signature.args) - 1), data)
-    bound: NativeCallable = made
-    return bound
+    return target.bind(*[...] * (len(signature.args) - 1), data)
 
 
 def reason(obj: object) -> str | None:

@@ -218,7 +218,9 @@ def _usual(ctype: CType) -> FFIType:
     if ctype.text in _USUAL:
         return _primitive(_USUAL[ctype.text])
     if isinstance(ctype, FunctionPointer):
-        _refuse_gap(ctype)
+        from .libffi import refuse_gap
+
+        refuse_gap("cffi", parse(ctype), flattened=True)
         made = cffitype.to_ffi(ctype)  # rejects what cffi cannot express
         if "T" in ctype.text or ctype.variadic:
             return made
@@ -231,14 +233,6 @@ def _usual(ctype: CType) -> FFIType:
             _primitive("char") if is_char else _usual(ctype.pointee)
         )
     return cffitype.to_ffi(ctype)
-
-
-def _refuse_gap(function: FunctionPointer) -> None:
-    from .libffi import gap
-
-    found = gap(Signature(function.result, function.args, function.variadic), flattened=True)
-    if found is not None:
-        raise SignatureError(f"cffi cannot call {function.text[2:-1]!r}: {found}")
 
 
 def _as_written(text: str) -> FFIType | None:

@@ -421,10 +421,11 @@ def form(entry: NativeCallable) -> tuple[Foreign, ...]:
     requests its release.
     """
     from .ctypestype import prototype
+    from .libffi import refuse_gap
 
     cif, _, flags = entry._chosen(None)
     signature = cif.signature
-    _refuse_gap(signature)
+    refuse_gap("ctypes", signature, flattened=False)
     hold = not flags & _lib.FLAG_RELEASE_GIL
     return prototype(signature, hold=hold), ctypes.c_void_p, _cast_addr
 
@@ -463,17 +464,11 @@ def typed(
         raise TypeError(
             f"'signature' must be a class whose argument types are all ctypes types (got {name})"
         )
+    from .libffi import refuse_gap
+
     entry = callable._matching(signature)
-    _refuse_gap(entry._chosen(None)[0].signature)
+    refuse_gap("ctypes", entry._chosen(None)[0].signature, flattened=False)
     return entry, (kind, ctypes.c_void_p, _cast_addr)
-
-
-def _refuse_gap(signature: Signature) -> None:
-    from .libffi import gap
-
-    found = gap(signature, flattened=False)
-    if found is not None:
-        raise SignatureError(f"ctypes cannot call {signature.text!r}: {found}")
 
 
 def pickled(obj: Foreign, *how: Foreign) -> tuple[object, ...] | None:

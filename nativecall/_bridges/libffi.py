@@ -6,7 +6,7 @@ exporting such a function to ctypes or cffi raises an error.
 
 from __future__ import annotations
 
-from .._errors import TYPE_CHECKING
+from .._errors import TYPE_CHECKING, SignatureError
 from .._plan import steps
 from .._plan.aapcs64 import AAPCS64
 from .._plan.sysv import SYSV_X86_64
@@ -23,6 +23,13 @@ _WORD = 8
 _REGISTERS = 16  # maximum bytes of a struct in two registers
 # Offsets of x86-64's last general and first vector argument registers in the register block.
 _R9, _XMM0 = 40, 48
+
+
+def refuse_gap(who: str, signature: Signature, *, flattened: bool) -> None:
+    """Raise SignatureError, on behalf of ctypes or cffi, if their calls would fail."""
+    found = gap(signature, flattened=flattened)
+    if found is not None:
+        raise SignatureError(f"{who} cannot call {signature.text!r}: {found}")
 
 
 def gap(signature: Signature, *, flattened: bool) -> str | None:

@@ -213,13 +213,13 @@ def from_callable(
         if ctype.kind == "struct":
             raise SignatureError(f"SciPy has no spelling for {ctype.text!r}")
     name = (_SPELLINGS.get(found.text) or words(found)).encode()
+    capsule = _ext.capsule(address, name, entry)
     if user_data is None:
-        return _ext.low_level_callable((cls, name), entry)
+        return cls(capsule)
     if not found.args or found.args[-1].kind != "voidptr":
         raise ValueError(
             f"'user_data' needs a last argument of type 'P', which {found.text!r} does not have"
         )
-    capsule = _ext.capsule(address, name, entry)
     return cls(capsule, _user_data(user_data, meant.args[-1], meant.readonly[-1]))
 
 

@@ -195,9 +195,7 @@ def _checked(whole: Native, hook: Hook, text: str, answer: object) -> NewEntry:
     """Return the entry for a hook's answer; raise an error that names the hook."""
     name = getattr(hook, "__qualname__", None) or type(hook).__qualname__
     what = f"{name}(), the specialize hook of {whole.__name__!r}, was asked for {text!r}"
-    if answer is whole or _ext.viewed(answer) is whole:
-        if _has(whole, text):
-            return resolve(answer, text, _PLAIN)
+    if _ext.callable_of(answer) is whole and not _has(whole, text):
         raise TypeError(f"{what} and returned {whole.__name__!r} itself, which has no such entry")
     try:
         return resolve(answer, text, _PLAIN)

@@ -20,7 +20,7 @@ def _reduced(function: BuiltinFunctionType) -> Foreign:
 
     By default, pickle would look up the view's name in its callable.
     """
-    viewed = _ext.viewed(function)
+    viewed = _ext.callable_of(function)
     return function.__reduce__() if viewed is None else (getattr, (viewed, "builtin"))
 
 

@@ -172,7 +172,7 @@ def _show(
     if made is not None and is_own:
         count = len(made.signatures)
         kind = f"a native callable with {count} {'entry' if count == 1 else 'entries'}"
-        is_view = _ext.viewed(obj) is not None
+        is_view = _ext.callable_of(obj) is not None
         what = (
             kind if made is obj else f"{'the built-in view of' if is_view else what + ','} {kind}"
         )

@@ -252,16 +252,11 @@ def _made(owner: Owner, ctype: FFIType, init: object, who: Who) -> FFIData:
 
 def _check_counts(ctype: FFIType, init: object, who: str) -> None:
     """Raise ValueError unless `init` fills all dimensions of an array; text may be shorter."""
-    if isinstance(init, (bytes, str)):
-        items: Sequence[object] = ()
-        count, fits = len(init), len(init) <= ctype.length
-    else:
-        items = _items(init, who)
-        count = len(items)
-        fits = count == ctype.length
-    if not fits:
-        raise ValueError(f"{who} has {ctype.length} items (got {count})")
-    if ctype.item.kind == "array":
+    is_text = isinstance(init, (bytes, str))
+    items = init if isinstance(init, (bytes, str)) else _items(init, who)
+    if len(items) > ctype.length or (len(items) < ctype.length and not is_text):
+        raise ValueError(f"{who} has {ctype.length} items (got {len(items)})")
+    if ctype.item.kind == "array" and not is_text:
         for index, item in enumerate(items):
             _check_counts(ctype.item, item, f"item {index} of {who}")
 

@@ -206,8 +206,9 @@ def _inherited(bases: tuple[Foreign, ...]) -> dict[str, str]:
     """Return the native names of the bases, with a method's signature or ``""`` for a field."""
     found: dict[str, str] = {}
     for base in bases:
-        if isinstance(base, _ext.nativeobjecttype):
-            found.update(_ext.native_names(base))
+        for one in _ext.native_order(base) if isinstance(base, _ext.nativeobjecttype) else ():
+            fields, methods = _ext.native_parts(one)
+            found |= {name: "" for name, *_ in fields} | {row[0]: row[1] for row in methods}
     return found
 
 

@@ -76,11 +76,6 @@ class Convention(
         return int(self.shown_by == "argument")
 
     @property
-    def exception(self) -> type[Exception] | None:
-        """The class of exception that the convention raises; None if it raises none."""
-        return (OSError if self.shown_by == "errno" else NativeFailure) if self.reaches_c else None
-
-    @property
     def is_status(self) -> bool:
         """Whether the result is only a status, with the same value after every success."""
         return bool(self.relation == "!=")

@@ -655,8 +655,7 @@ class Record(_ext.RecordBase):
         keep: list[object] = []
         spelled = _spelled(about.type, [*about.places][index]) if about.places else ""
         store_whole(ctype, value, place, who, keep, False, about.policies, spelled)
-        _ext.settle(keep, None)
-        _ext.check_unmoved(keep, who)
+        _ext.settle(keep, None, who)
         if leads_on(ctype):
             key = address - self._root._address, ctype.size
             self._put(self._kept, key, keep, address, place, ctype.size)

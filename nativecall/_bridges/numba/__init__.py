@@ -283,15 +283,12 @@ def wrapper_address(function: NativeCallable) -> int:
     Raise TypeError unless the callable has exactly one entry that Numba can call.
     """
     entries = function._resolved()
-    if jitted.wrapped_by(function) is not None:
+    is_jitted = jitted.wrapped_by(function) is not None
+    if is_jitted or len(entries) != 1:
+        has = "is compiled for each signature" if is_jitted else f"has {len(entries)} entries"
         raise TypeError(
-            f"{function.__name__!r} is compiled for each signature, and Numba does not say which "
-            "one it wants: choose one, as in f['d:d']"
-        )
-    if len(entries) != 1:
-        raise TypeError(
-            f"{function.__name__!r} has {len(entries)} entries, and Numba does not say which one "
-            "it wants: choose one, as in f['d:d']"
+            f"{function.__name__!r} {has}, and Numba does not say which one it wants: choose one, "
+            "as in f['d:d']"
         )
     from .calls import is_plain
 

@@ -326,11 +326,9 @@ def _shown(signature: Signature) -> str:
 
 def _function(obj: object) -> NativeCallable:
     """Return a native callable itself, or the native callable behind a built-in view."""
-    if isinstance(obj, NativeCallable):
-        return obj
-    viewed = _ext.viewed(obj)
-    assert viewed is not None
-    return viewed
+    found = _ext.callable_of(obj)
+    assert found is not None
+    return found
 
 
 @register_model(NativeType)

@@ -149,33 +149,14 @@ NC_STATIC char nc_registercall_row(const NcSignatureType *type)
     }
 }
 
-NC_STATIC int nc_registercall_argument(NcRegisterCall *how, NcRegistersUsed *used, size_t argument,
-                                       const NcSignatureType *type)
-{
-    NcRegistersUsed full = {NC_REGISTERCALL_INTS, NC_REGISTERCALL_FLOATS};
-    const char row = nc_registercall_row(type);
-    const size_t count = row == 'p' || row == 'g' ? 2 : 1;
-
-    return row == 0 ? NC_E_MISSING
-                    : nc_registercall_place(how, row == 'g' ? &full : used, argument, type,
-                                            row != 'i', count, type->size / count);
-}
-
-NC_STATIC int nc_registercall_result(NcRegisterCall *how, const NcSignatureType *type)
-{
-    how->result = nc_registercall_row(type);
-    how->size = (unsigned char)(how->result == 'p' ? type->size / 2 : type->size);
-    return how->result != 0 ? NC_OK : NC_E_MISSING;
-}
-
 /* Prepare calls of functions with a canonical signature. Return NC_E_MISSING if the signature is
  * unsupported. */
 NC_STATIC int nc_registercall_prepare(const char *signature, size_t length, NcRegisterCall *how)
 {
     NcRegistersUsed used = {0, 0};
+    NcRegistersUsed full = {NC_REGISTERCALL_INTS, NC_REGISTERCALL_FLOATS};
     NcSignatureCursor cursor;
     NcSignatureType type;
-    size_t argument = 0;
     int status = nc_signature_open(signature, length, &cursor);
 
     how->parts = 0;
@@ -184,16 +165,23 @@ NC_STATIC int nc_registercall_prepare(const char *signature, size_t length, NcRe
         (cursor.variadic || !(NC_REGISTERCALL_SYSV || NC_REGISTERCALL_AAPCS64))) {
         return NC_E_MISSING;
     }
-    status = status == NC_OK ? nc_signature_next(&cursor, &type) : status;
-    status = status == NC_OK ? nc_registercall_result(how, &type) : status;
-    while (status == NC_OK) {
+    for (size_t index = 0; status == NC_OK; index++) {
         status = nc_signature_next(&cursor, &type);
         if (status == NC_E_MISSING) {
-            how->count = (unsigned char)argument;
+            how->count = (unsigned char)(index - 1);
             return NC_OK;
         }
-        if (status == NC_OK) {
-            status = nc_registercall_argument(how, &used, argument++, &type);
+        const char row = status == NC_OK ? nc_registercall_row(&type) : 0;
+        const size_t words = row == 'p' || row == 'g' ? 2 : 1;
+        if (row == 0) {
+            return status == NC_OK ? NC_E_MISSING : status;
+        }
+        if (index == 0) { /* the result */
+            how->result = row;
+            how->size = (unsigned char)(row == 'p' ? type.size / 2 : type.size);
+        } else {
+            status = nc_registercall_place(how, row == 'g' ? &full : &used, index - 1, &type,
+                                           row != 'i', words, type.size / words);
         }
     }
     return status;

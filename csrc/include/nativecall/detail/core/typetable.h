@@ -52,11 +52,6 @@ typedef struct {
     NcRetiredTable *retired; /* all tables ever published; kept for readers */
 } NcTypePrivate;
 
-NC_STATIC int nc_is_call_key(uintptr_t id)
-{
-    return id == PYCUSTOMSLOT_NATIVECALLABLE_ID || id == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
-}
-
 /* Return whether assigning __call__ to a class bypasses our metaclass, because the class is mutable
  * and has another metaclass. */
 NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
@@ -156,30 +151,26 @@ NC_STATIC PyCustomSlot nc_row_offered(const PyCustomSlot *row,
                                       const PyHeapExtensibleTypeObject *from)
 {
     PyCustomSlot offered = *row;
-    if (nc_is_call_key(row->id) && (from == NULL || nc_type_brings(from, row->id) == NULL)) {
+    const int is_call =
+        row->id == PYCUSTOMSLOT_NATIVECALLABLE_ID || row->id == PYCUSTOMSLOT_PACKEDCALLABLE_ID;
+    if (is_call && (from == NULL || nc_type_brings(from, row->id) == NULL)) {
         memset(&offered, 0, sizeof(offered));
         offered.id = NC_SLOT_SKIP;
     }
     return offered;
 }
 
-/* Return whether a table has no call-table rows. Only these rows depend on which class provides
- * __call__. */
-NC_STATIC int nc_table_is_constant(const PyCustomSlotTable *table)
-{
-    return nc_slottable_find(table, PYCUSTOMSLOT_NATIVECALLABLE_ID) == NULL &&
-           nc_slottable_find(table, PYCUSTOMSLOT_PACKEDCALLABLE_ID) == NULL;
-}
-
 /* Return whether the table of the first base, whose MRO is `nearest`, already contains the rows of
  * `base`. This saves time for long chains of classes. `nearest` is NULL if tables may be out of
- * date. */
+ * date. Call-table rows do not count: they depend on which class provides __call__. */
 NC_STATIC int nc_type_is_covered(PyObject *nearest, Py_ssize_t at,
                                  const PyHeapExtensibleTypeObject *base)
 {
     return nearest != NULL && at < PyTuple_GET_SIZE(nearest) &&
            PyTuple_GET_ITEM(nearest, at) == (PyObject *)(uintptr_t)base &&
-           base->etp_custom_slots != NULL && nc_table_is_constant(base->etp_custom_slots);
+           base->etp_custom_slots != NULL &&
+           nc_slottable_find(base->etp_custom_slots, PYCUSTOMSLOT_NATIVECALLABLE_ID) == NULL &&
+           nc_slottable_find(base->etp_custom_slots, PYCUSTOMSLOT_PACKEDCALLABLE_ID) == NULL;
 }
 
 /* Like nc_rows_find, but faster: `rows` starts with the rows of the table `first`, so a hash probe
