@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -354,6 +355,19 @@ def test_the_headers_compile_as_cpp(builder, include, source):
     else:
         assert module.METATYPE is nc.extensibletype
         assert len(nc.customslots(module.Derived)) == 6
+
+
+def test_python_h_comes_before_headers_of_c(include, tmp_path):
+    """Python.h defines macros that the headers of C read."""
+    for path in sorted((include / "nativecall").glob("*.h")):
+        alone = tmp_path / f"{path.stem}.c"
+        alone.write_text(f'#include "nativecall/{path.name}"\n')
+        command = [*build.compiler(), "-M", f"-I{include}", f"-I{sysconfig.get_path('include')}"]
+        done = subprocess.run([*command, alone], capture_output=True, text=True, check=True)
+        read = [Path(name) for name in done.stdout.replace("\\\n", " ").split()]
+        ours = [place for place, one in enumerate(read) if include in one.parents]
+        others = [one.name for one in read[ours[0] :] if include not in one.parents]
+        assert others[0] == "Python.h" or "Python.h" not in others, path.name
 
 
 SETUP = """

@@ -22,9 +22,9 @@
 #ifndef NATIVECALL_NATIVECALLABLE_H
 #define NATIVECALL_NATIVECALLABLE_H
 
+#include "detail/core/runtime.h" /* Python.h before headers of C */
 #include "detail/core/lookup.h"
 #include "detail/core/packedlookup.h"
-#include "detail/core/runtime.h"
 
 NC_C_BEGIN
 

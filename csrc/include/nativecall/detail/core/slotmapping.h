@@ -9,8 +9,8 @@
 #ifndef NATIVECALL_SLOTMAPPING_H
 #define NATIVECALL_SLOTMAPPING_H
 
+#include "../compat.h" /* Python.h before headers of C */
 #include "intern.h"
-#include "../compat.h"
 #include "runtime.h"
 #include "slotids.h"
 
