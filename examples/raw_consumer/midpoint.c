@@ -3,8 +3,9 @@
  * Where the callable has an entry for double (double), the loop calls that C function without the
  * GIL and without boxing. Everything else is called through Python, so nothing is lost for callers
  * who know nothing of nativecall. Two headers are all it needs, nativecall_abi.h and, for the limited
- * API, nativecall_abi3.h: one binary runs on Python 3.11 and all later versions. nativecall is not
- * linked against, and need not be installed where this module runs. */
+ * API, nativecall_abi3.h: one binary runs on Python 3.11 and all later versions; free-threaded builds
+ * need one for each version. nativecall is not linked against, and need not be installed where this
+ * module runs. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -1,8 +1,13 @@
 """Builds the extension module `midpoint`; of nativecall it needs the headers only."""
 
+import sysconfig
+
 from setuptools import Extension, setup
 
 import nativecall
+
+# Free-threaded builds refuse this limited API.
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 setup(
     name="midpoint",
@@ -13,8 +18,8 @@ setup(
             "midpoint",
             ["midpoint.c"],
             include_dirs=[nativecall.get_include()],
-            define_macros=[("Py_LIMITED_API", "0x030B0000")],
-            py_limited_api=True,
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
+            py_limited_api=LIMITED,
         )
     ],
 )

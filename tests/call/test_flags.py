@@ -445,7 +445,7 @@ def round(n):
     for i in range(n):
         f = nc.wrap(address, ("h:hb", "h:bB", "h:Bhh", "h:hT{dd}")[i % 4])
         assert f(*((1, 2), (1, 2), (1, 2, 3), (1, (1.0, 2.0)))[i % 4]) == 1
-round(2000)
+round(10_000)
 gc.collect()
 before, blocks = resident(), sys.getallocatedblocks()
 round(10_000)

@@ -153,10 +153,9 @@ static int fill(PyObject *module)
 }
 
 #ifdef Py_TARGET_ABI3T
-PyABIInfo_VAR(abi_info);
-
 PyMODEXPORT_FUNC PASTE(PyModExport_, MODULE)(void)
 {
+    PyABIInfo_VAR(abi_info);
     static PySlot module_slots[] = {
         PySlot_STATIC_DATA(Py_mod_abi, &abi_info),    PySlot_STATIC_DATA(Py_mod_name, TEXT(MODULE)),
         PySlot_STATIC_DATA(Py_mod_methods, methods),  PySlot_FUNC(Py_mod_exec, fill),

@@ -365,7 +365,7 @@ def test_bound_values_lie_after_the_header_as_aligned_as_they_must_be() -> None:
     header = offsets[0]
     assert offsets == [header, header + 4, header + 8, header + 24]
     assert made.arguments[1] == Argument(0, D)
-    assert made.size == 88
+    assert made.size == header + 32
 
 
 # -- messages -------------------------------------------------------------------------------------

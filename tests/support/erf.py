@@ -9,6 +9,8 @@ import shutil
 import sys
 import types
 
+import pytest
+
 import nativecall as nc
 
 # The integral of erf from 0 to 1 by the midpoint rule with 100 points.
@@ -96,44 +98,44 @@ def box_cffi_addressof():
 
 @functools.cache
 def box_numba():
-    numba = importlib.import_module("numba")
+    numba = pytest.importorskip("numba")
     return numba.cfunc("float64(float64)")(python_erf)
 
 
 def box_cython_special():
-    module = importlib.import_module("scipy.special.cython_special")
+    module = pytest.importorskip("scipy.special.cython_special")
     capsule = module.__pyx_capi__["__pyx_fuse_1erf"]
     assert "__pyx_skip_dispatch" in repr(capsule)
     return capsule
 
 
 def box_scipy_ctypes():
-    return importlib.import_module("scipy").LowLevelCallable(ctypes_erf())
+    return pytest.importorskip("scipy").LowLevelCallable(ctypes_erf())
 
 
 def box_scipy_cython():
-    scipy = importlib.import_module("scipy")
+    scipy = pytest.importorskip("scipy")
     return scipy.LowLevelCallable(box_cython_special())
 
 
 def box_scipy_numba():
-    return importlib.import_module("scipy").LowLevelCallable(box_numba().ctypes)
+    return pytest.importorskip("scipy").LowLevelCallable(box_numba().ctypes)
 
 
 def box_to_scipy():
-    importlib.import_module("scipy")
+    pytest.importorskip("scipy")
     return box_native().to_scipy()
 
 
 def box_ufunc():
-    return importlib.import_module("scipy.special").erf
+    return pytest.importorskip("scipy.special").erf
 
 
 NATIVE = {name[4:]: make for name, make in list(globals().items()) if name.startswith("box_")}
 
 
 def python_jitted():
-    return importlib.import_module("numba").njit(python_erf)
+    return pytest.importorskip("numba").njit(python_erf)
 
 
 PYTHON = {

@@ -104,10 +104,8 @@ def test_integers_take_index_and_nothing_else(lib, fails, code):
     assert f(Index(5)) == f(True) + 4 == f(np.int8(5)) == f(np.uint64(5)) == 5
     assert f(np.True_) + f(np.False_) == 1
     assert f(Index(high)) == high
-    for value in (1.0, 1.5, "1", b"1", None, [1], 1j, decimal.Decimal(1), np.float64(1)):
-        given = type(value).__qualname__
-        if type(value).__module__ != "builtins":
-            given = f"{type(value).__module__}.{given}"
+    for value in (1.0, 1.5, "1", b"1", None, [1], 1j, fractions.Fraction(1), np.float64(1)):
+        given = "numpy.float64" if type(value) is np.float64 else type(value).__name__
         wanted = "an integer"
         if code in "bB" and isinstance(value, (str, bytes)):
             wanted += ", such as ord() returns for a character"

@@ -15,6 +15,7 @@ from support.callbacks import Custom
 from support.erf import (
     NATIVE,
 )
+from support.threads import HAS_GIL
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "10000"))
 
@@ -119,7 +120,9 @@ def test_exceptions_again_and_again_leak_nothing(c, which):
     assert run(REPEAT)() is None
     gc.collect()
     after = sys.getrefcount(f), sys.getrefcount(Custom), len(gc.get_objects())
-    assert after[:2] == before[:2]
+    assert after[0] == before[0]
+    # Without the GIL, threads defer counts of classes.
+    assert abs(after[1] - before[1]) < (1 if HAS_GIL else 50)
     assert abs(after[2] - before[2]) < 50
     if sys.platform == "linux":
         assert resident() - memory < 2 << 20
