@@ -34,14 +34,9 @@
 3:      tst w3, #0xff
         b.eq 5f
         tbnz w3, #8, 4f
-        ldr d0, [x19, #80]
-        ldr d1, [x19, #96]
-        ldr d2, [x19, #112]
-        ldr d3, [x19, #128]
-        ldr d4, [x19, #144]
-        ldr d5, [x19, #160]
-        ldr d6, [x19, #176]
-        ldr d7, [x19, #192]
+        .irp i, 0, 1, 2, 3, 4, 5, 6, 7
+        ldr d\i, [x19, #80 + 16 * \i]
+        .endr
         b 5f
 4:      ldp q0, q1, [x19, #80]
         ldp q2, q3, [x19, #112]

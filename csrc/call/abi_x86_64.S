@@ -35,14 +35,9 @@
         mov 40(%rbx), %r9
         test %al, %al
         je 2f
-        movsd 48(%rbx), %xmm0
-        movsd 64(%rbx), %xmm1
-        movsd 80(%rbx), %xmm2
-        movsd 96(%rbx), %xmm3
-        movsd 112(%rbx), %xmm4
-        movsd 128(%rbx), %xmm5
-        movsd 144(%rbx), %xmm6
-        movsd 160(%rbx), %xmm7
+        .irp i, 0, 1, 2, 3, 4, 5, 6, 7
+        movsd 48+16*\i(%rbx), %xmm\i
+        .endr
 2:      call *%r11
         cmpb $0, -15(%rbp)
         jne 3f
@@ -89,14 +84,9 @@
         mov %rcx, 24(%rsp)
         mov %r8, 32(%rsp)
         mov %r9, 40(%rsp)
-        movsd %xmm0, 48(%rsp)
-        movsd %xmm1, 64(%rsp)
-        movsd %xmm2, 80(%rsp)
-        movsd %xmm3, 96(%rsp)
-        movsd %xmm4, 112(%rsp)
-        movsd %xmm5, 128(%rsp)
-        movsd %xmm6, 144(%rsp)
-        movsd %xmm7, 160(%rsp)
+        .irp i, 0, 1, 2, 3, 4, 5, 6, 7
+        movsd %xmm\i, 48+16*\i(%rsp)
+        .endr
         mov %r10, %rdi
         mov %rsp, %rsi
         call \enter

@@ -51,7 +51,8 @@ NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
 {
     PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)cif,
                                                   fixed != NULL ? fixed : Py_None, NULL);
-    if (made == NULL) {
+    if (made == NULL || PyBytes_AsString(made) == NULL) {
+        Py_XDECREF(made);
         return NULL;
     }
     nc_keep_first(&cif->planned, made); /* another thread may have been first */

@@ -43,7 +43,7 @@ static PyObject *key_of(const NcCallable *self, const NcCallInterface *wanted, P
 /* An attribute of nativecall._callable.thunk, which is imported on first use. */
 static PyObject *python(const char *name)
 {
-    PyObject *module = PyObject_CallNoArgs(nc_hooks.thunks);
+    PyObject *module = PyImport_ImportModule("nativecall._callable.thunk");
     PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
     Py_XDECREF(module);
     return found;

@@ -103,11 +103,11 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
 static const struct {
     const char *bridge;
     const char *method;
-} kinds[NC_FOREIGN_KINDS] = {{"_ctypes", "to_ctypes"},
-                             {"_cffi_backend", "to_cffi"},
-                             {"PyCapsule", "to_capsule"},
-                             {"scipy", "to_scipy"},
-                             {"scipy", "to_scipy"}};
+} kinds[NC_FOREIGN_KINDS] = {{"nativecall._bridges._ctypes", "to_ctypes"},
+                             {"nativecall._bridges._cffi_backend", "to_cffi"},
+                             {"nativecall._bridges.PyCapsule", "to_capsule"},
+                             {"nativecall._bridges.scipy", "to_scipy"},
+                             {"nativecall._bridges.scipy", "to_scipy"}};
 
 /* Flags that make no difference to foreign callables. */
 #define NO_MATTER ((uintptr_t)(NC_FLAG_TAKES_GIL | NC_FLAG_ERRNO))
@@ -120,7 +120,7 @@ static PyObject *entry_name;                /* "nativecall" */
 static PyObject *bridge_of(int kind)
 {
     if (NC_UNLIKELY(bridges[kind] == NULL)) {
-        PyObject *found = PyObject_CallFunction(nc_hooks.bridge, "s", kinds[kind].bridge);
+        PyObject *found = PyImport_ImportModule(kinds[kind].bridge);
         if (found == NULL) {
             return NULL;
         }
@@ -234,7 +234,7 @@ static PyObject *taking_gil(PyObject *entry)
     if (entry == NULL || (NC_SINGLE_FLAGS(self) & NC_FLAG_NEEDS_GIL) == 0 || self->cif->variadic) {
         return entry;
     }
-    PyObject *thunks = PyObject_CallNoArgs(nc_hooks.thunks);
+    PyObject *thunks = PyImport_ImportModule("nativecall._callable.thunk");
     PyObject *made = thunks != NULL ? PyObject_CallMethod(thunks, "taking_gil", "O", entry) : NULL;
     Py_XDECREF(thunks);
     Py_DECREF(entry);

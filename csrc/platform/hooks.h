@@ -24,8 +24,6 @@ typedef struct {
     PyObject *specialize;     /* (callable, signature): adds a missing entry if it can be made */
     PyObject *no_entry;       /* (callable, text or None): raises NoEntryError */
     PyObject *no_overload;    /* (callable, *arguments): raises the TypeError for no match */
-    PyObject *bridge;         /* (name) -> the bridge module of a library */
-    PyObject *thunks;         /* () -> the module nativecall._callable.thunk */
     /* Values: nativecall/_callable/arguments.py. */
     PyObject *pointer_argument; /* (ctype, value, who, index, call interface) -> (address, object to
                                 keep[, Stash]); for an array without a buffer, (Memory, object to

@@ -14,8 +14,6 @@ from .._plan.callplan import extended, plan
 from .._values.failure import raise_failure
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from .._ext import Native, ThunkSpec
     from .._types.ctype import CType
     from .._values.calloptions import Policies
@@ -65,19 +63,6 @@ def _no_overload(callable: Native, *values: object) -> None:
 _thunk_specs: Fifo[bytes, ThunkSpec] = Fifo()
 
 
-def _bridge(name: str) -> ModuleType:
-    from .._values import foreign
-
-    return foreign.bridge(name)
-
-
-def _thunks() -> ModuleType:
-    """Import the module that handles `bind` and `convert` for new specs."""
-    from . import thunk
-
-    return thunk
-
-
 _made = (_make_wrapper, plan, extended, _extra_argument, raise_failure)
 _missing = (_specialize, _no_entry, _no_overload)
-_ext.set_hooks("calls", _thunk_specs, *_made, *_missing, _bridge, _thunks)
+_ext.set_hooks("calls", _thunk_specs, *_made, *_missing)

@@ -38,6 +38,7 @@ from .._values import callinterface, foreign, storage
 from .._values.failure import check_errors, convention
 from .._values.fortran import lengths
 from . import arguments, specialize
+from . import hooks as hooks  # sets the cache of specs
 from .callable import plain
 from .entry import Options, without
 

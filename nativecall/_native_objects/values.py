@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from .. import _ext, _lib
 from .._cdecl.spelling import parse_type
 from .._errors import TYPE_CHECKING, extra
@@ -20,14 +22,6 @@ if TYPE_CHECKING:
 
 _ADDRESS = parse_type("N")
 _POINTERS = ("pointer", "voidptr", "function")
-
-
-class Memory:
-    """Memory that NumPy reads; it keeps the native object, or the array of objects, alive."""
-
-    def __init__(self, object: object, interface: dict[str, Foreign]) -> None:
-        self.object = object
-        self.__array_interface__ = interface
 
 
 def loader(ctype: CType) -> Callable[[object, int], object]:
@@ -51,7 +45,8 @@ def _array(
     if strides is not None:  # NumPy 2.4 leaks a reference to None
         place["strides"] = strides
     interface = {"version": 3, "typestr": form.str, **place}
-    return extra("numpy", "an array").asarray(Memory(keep, interface))
+    memory = SimpleNamespace(object=keep, __array_interface__=interface)
+    return extra("numpy", "an array").asarray(memory)
 
 
 def view(array: Foreign, name: str, address: int, code: str | None, owner: type) -> object:

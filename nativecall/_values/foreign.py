@@ -164,11 +164,8 @@ class Struct(
 
 _PACKAGE = "nativecall._bridges"
 _BUILTIN_FUNCTION = type(len)
-_MEMBER = type(vars(Passing)["foreign"])
-_PYTHON_FUNCTIONS = (
-    type(Passing.__init__),
-    type(Passing.__init__.__get__(0)),
-)  # functions, methods
+_MEMBER = type(vars(type)["__basicsize__"])
+_PYTHON_FUNCTIONS = (type(require), type(require.__get__(0)))  # functions, methods
 # Read these from `type` itself, because metaclasses may redefine them.
 _mro_of = type.__dict__["__mro__"].__get__
 _module_of = type.__dict__["__module__"].__get__
