@@ -139,9 +139,11 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "the address of a function cannot be 0");
         return NULL;
     }
-    return nc_callable_begin(self, entry.cif, entry.target, (uintptr_t)entry.flags, entry.owner) < 0
-               ? NULL
-               : Py_NewRef(Py_None);
+    if (nc_callable_begin(self, entry.cif, entry.target, (uintptr_t)entry.flags, entry.owner) < 0) {
+        return NULL;
+    }
+    (void)nc_callable_shared(object);
+    Py_RETURN_NONE;
 }
 
 /* _derived(cif, address, flags, owner): creates a callable of one entry, such as an overload, from

@@ -4,6 +4,7 @@
 
 #include "call/call.h"
 #include "call/calls.h"
+#include "call/kept.h"
 #include "callinterface.h"
 #include "nativecall/detail/objectclass.h"
 #include "platform/lock.h"
@@ -184,16 +185,21 @@ int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uint
     if (nc_callable_own(self, owner) < 0 || nc_callable_append(self, cif, flags, target) < 0) {
         return -1;
     }
-    /* Callables that free nothing, or only with their library (a tuple), may end late. */
-    if (owner == NULL || owner == Py_None || PyTuple_Check(owner)) {
-        NC_SHARE(self);
-    }
     self->cif = (NcCallInterface *)(void *)Py_NewRef(cif);
     self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper
                        : cif->trampoline != NULL && (flags & NC_CALL_FLAGS) == 0
                            ? cif->trampoline->vectorcall
                            : nc_vectorcall_plan;
     return 0;
+}
+
+PyObject *nc_callable_shared(PyObject *made)
+{
+    PyObject *owner = made != NULL ? nc_callable_owner((NcCallable *)(void *)made) : made;
+    if (made != NULL && (owner == Py_None || (PyTuple_Check(owner) && nc_library_kept(owner)))) {
+        NC_SHARE(made);
+    }
+    return made;
 }
 
 int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc)
@@ -296,7 +302,8 @@ PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     if (cif != NULL && cif->has_objects) {
         made = Py_NewRef(Py_None);
     } else if (cif != NULL && PySys_Audit("nativecall.wrap", "OO", args[0], args[1]) == 0) {
-        made = nc_callable_make(cif, (void *)(uintptr_t)address, 0, Py_None, name);
+        made =
+            nc_callable_shared(nc_callable_make(cif, (void *)(uintptr_t)address, 0, Py_None, name));
     }
     Py_XDECREF(cif);
     return made;

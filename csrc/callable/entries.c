@@ -136,6 +136,7 @@ PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
             return NULL;
         }
         more->is_entry = 1;
+        (void)nc_callable_shared((PyObject *)part);
     }
     return Py_XNewRef((PyObject *)part);
 }

@@ -142,7 +142,7 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
     PyObject *owner =
         nc_tuple_as(args[3], PyTuple_Pack(5, object, args[2], name, Py_None, Py_None));
     if (owner != NULL) {
-        made = nc_callable_make(cif, address, 0, owner, name);
+        made = nc_callable_shared(nc_callable_make(cif, address, 0, owner, name));
         Py_DECREF(owner);
     }
     Py_DECREF(cif);
