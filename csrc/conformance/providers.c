@@ -14,7 +14,8 @@
  *                                                        state calls it and the caller of this
  *                                                        function holds the GIL
  *
- * All created objects are immortal. All functions need the GIL. */
+ * All created objects are immortal. All functions need the GIL. Without the GIL, finds_alone stops
+ * all other threads, as the garbage collector does. */
 #define PY_SSIZE_T_CLEAN
 #include "nativecall/provide.h"
 
@@ -149,6 +150,8 @@ typedef struct {
     PyObject *object;
     char signature[64];
     PyThread_type_lock done;
+    int seconds;
+    int asked, found;
 } Question;
 
 static void answer(void *given)
@@ -158,33 +161,45 @@ static void answer(void *given)
     PyThread_release_lock(question->done);
 }
 
+static int ask(PyObject *Py_UNUSED(object), void *given)
+{
+    Question *question = (Question *)given;
+    question->asked = PyThread_start_new_thread(answer, question) != PYTHREAD_INVALID_THREAD_ID;
+    question->found =
+        question->asked &&
+        PyThread_acquire_lock_timed(question->done, (PY_TIMEOUT_T)question->seconds * 1000000, 0) ==
+            PY_LOCK_ACQUIRED;
+    return 0;
+}
+
 static PyObject *finds_alone(PyObject *Py_UNUSED(module), PyObject *args)
 {
     unsigned long long address;
     PyObject *object;
     const char *signature;
-    int seconds;
-    if (!PyArg_ParseTuple(args, "KOsi", &address, &object, &signature, &seconds)) {
-        return NULL;
-    }
     Question *question = (Question *)PyMem_RawCalloc(1, sizeof *question);
     if (question == NULL || (question->done = PyThread_allocate_lock()) == NULL) {
         return PyErr_NoMemory();
+    }
+    if (!PyArg_ParseTuple(args, "KOsi", &address, &object, &signature, &question->seconds)) {
+        return NULL;
     }
     const uintptr_t find = (uintptr_t)address;
     memcpy(&question->find, &find, sizeof find);
     question->object = Py_NewRef(object);
     strncpy(question->signature, signature, sizeof question->signature - 1);
     PyThread_acquire_lock(question->done, WAIT_LOCK);
-    if (PyThread_start_new_thread(answer, question) == PYTHREAD_INVALID_THREAD_ID) {
+#if defined(Py_GIL_DISABLED)
+    PyUnstable_GC_VisitObjects(ask, question); /* one of them */
+#else
+    (void)ask(object, question);
+#endif
+    if (!question->asked) {
         PyErr_SetString(PyExc_RuntimeError, "cannot start a thread");
-        return NULL;
     }
-    PyLockStatus ended =
-        PyThread_acquire_lock_timed(question->done, (PY_TIMEOUT_T)seconds * 1000000, 0);
     /* Before Python 3.12, an exception that `find` sets appears in this thread, which holds the
      * GIL. */
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(ended == PY_LOCK_ACQUIRED);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(question->found);
 }
 
 /* ---- the functions of entries ---------------------------------------------------------------- */
