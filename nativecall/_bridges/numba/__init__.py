@@ -272,8 +272,10 @@ def type_of(obj: object) -> object:
 
     Raise Numba's TypingError if jitted functions cannot call it.
     """
-    from .callables import type_of
-
+    try:
+        from .callables import type_of
+    except ModuleNotFoundError as error:
+        raise AttributeError(str(error)) from None
     return type_of(obj)
 
 
