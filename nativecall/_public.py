@@ -35,8 +35,12 @@ def found(name: str) -> object:
         return None
     # Do not use importlib.import_module: importlib imports more modules.
     value = getattr(__import__(f"{__package__}.{place}", fromlist=[name]), name)
-    if isinstance(value, type(found)):
-        value.__module__ = "nativecall"  # for `help`; classes set it themselves
+    # For `help`; classes set it themselves.
+    classes = value.__mro__[:-1] if isinstance(value, type) else ()
+    for member in (value, *[one for cls in classes for one in vars(cls).values()]):
+        function = getattr(member, "__func__", member)  # of a class method
+        if isinstance(function, type(found)):
+            function.__module__ = "nativecall"
     return value
 
 

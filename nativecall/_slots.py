@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._ext import Foreign
 
 
-class Slot(namedtuple("Slot", ["key", "flags", "data"])):
+class Slot(namedtuple("Slot", ["key", "flags", "data"], module="nativecall")):
     """One row of a type's slot table.
 
     Attributes

@@ -39,6 +39,7 @@ class Entry(
     namedtuple(
         "Entry",
         "signature address flags errors gil owner trampoline order encoding check fortran out keep",
+        module="nativecall",
     )
 ):
     """One row of a native callable's table.
