@@ -5,18 +5,16 @@ NcMore nc_no_more;
 
 NcMore *nc_callable_more(NcCallable *self)
 {
-    NcMore *none = &nc_no_more;
-    if (self->more == none) {
+    if (nc_more(self) == &nc_no_more) {
         NcMore *more = (NcMore *)PyMem_Calloc(1, sizeof(NcMore));
         if (more == NULL) {
             PyErr_NoMemory();
             return NULL;
         }
         nc_nativetable_init(&more->native);
-        if (!__atomic_compare_exchange_n(&self->more, &none, more, 0, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_RELAXED)) {
+        if (!nc_exchange_ptr(&self->more, &nc_no_more, more)) {
             PyMem_Free(more);
         }
     }
-    return self->more;
+    return nc_more(self);
 }

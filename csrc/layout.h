@@ -17,11 +17,22 @@
  *
  * The operations are in callable/callable.c, a layer above the conversions of values.
  *
- * Threads: everything here needs the GIL, except reading the call table (calltable.h). */
+ * Threads: everything here needs the GIL, except reading the call table (calltable.h). Two locks
+ * serialize the changes of callables: one in nativecall/_callable/callable.py for entries, and the
+ * critical section of a callable. On free-threaded builds, calls in other threads read the fields
+ * without a lock:
+ *
+ *     constant               call interfaces, except the fields below; flags of entries
+ *     set once, atomically   fields that are "NULL until the first use" (nc_keep_first), `more`
+ *     atomic                 `calls`, `packed`, function pointers of entries, `changes`, `is_entry`
+ *     NC_ALONE (lock.h)      `vectorcall`, `as` after the first view, `cif`, `parts`,
+ *                            `specializer`; a `dispatcher` is removed
+ *     critical section       `owner`, `owners`, `foreign`, `wrapper`, `signatures`, `view` */
 #pragma once
 
 #include "platform/functions.h"
 #include "platform/hooks.h"
+#include "platform/lock.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 
@@ -55,8 +66,8 @@ typedef struct {
                                if none can be passed; NULL until the first use */
     PyObject *names;        /* names of the last function passed (callable/pycallback.h), or NULL */
     const char *function;   /* interned signature of functions to pass; else NULL */
-    PyObject *callee; /* the Signature of functions to pass, and later the call interface of that
-                         Signature; NULL until the first use */
+    PyObject *callee;       /* the Signature of functions to pass; NULL until the first use */
+    PyObject *wanted;       /* its call interface; NULL until the first use */
 } NcArgument;
 
 /* Where a call stores an out-parameter: a small value in its frame, items in a block, a NumPy
@@ -147,7 +158,6 @@ typedef struct {
     PyObject *wrapper;        /* Python function that implements calls from Python; or NULL */
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher; /* atomic: for the parts; NULL before the first call */
-    NcDispatcher *retired;    /* without the GIL: earlier dispatchers */
     PyObject *signatures;     /* of the parts, a tuple of str; NULL until the first use */
     PyObject *only;           /* the callable restricted to a single's entry; NULL until the first
                                  use */
@@ -197,30 +207,29 @@ _Static_assert(offsetof(NcCallable, end) == offsetof(NcCallable, single.entries[
                "the zero entry follows the first");
 
 /* The target and flags of a single. */
-#define NC_SINGLE_TARGET(self) ((self)->single.entries[0].funcptr)
+#define NC_SINGLE_TARGET(self) nc_load_relaxed_ptr(&(self)->single.entries[0].funcptr)
 #define NC_SINGLE_FLAGS(self) ((self)->single.entries[0].flags)
 
 extern NcMore nc_no_more;
 
+/* The table of entries, and the rarely used fields. */
+static inline const PyNativeCallableTable *nc_calls(const NcCallable *self)
+{
+    return (const PyNativeCallableTable *)nc_load_acquire_ptr(&self->calls);
+}
+static inline NcMore *nc_more(const NcCallable *self)
+{
+    return (NcMore *)nc_load_acquire_ptr(&self->more);
+}
+
 /* Return whether a callable has exactly one entry, and is not overloaded. */
 static inline int nc_has_one(const NcCallable *self)
 {
-    return self->cif != NULL && self->more->parts == NULL;
+    return self->cif != NULL && nc_more(self)->parts == NULL;
 }
 
 /* Return the callable's own NcMore, for writing, or NULL with an exception. */
 NcMore *nc_callable_more(NcCallable *self);
-
-/* Store an object that Python code created on demand, unless another thread stored one meanwhile. A
- * stored object is never replaced, because other code may hold a borrowed reference to it. Steals
- * the reference to `made`. */
-static inline void nc_keep_first(PyObject **place, PyObject *made)
-{
-    PyObject *none = NULL;
-    if (!__atomic_compare_exchange_n(place, &none, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        Py_DECREF(made);
-    }
-}
 
 extern PyHeapExtensibleTypeObject NcCallable_Type;
 extern PyTypeObject NcCallInterface_Type;

@@ -49,14 +49,14 @@ typedef struct {
  * of a variadic function, or NULL. Returns NULL with an exception on failure. */
 NC_NOINLINE const NcPlan *plan_made(NcCallInterface *cif, PyObject *fixed)
 {
-    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.plan, (PyObject *)cif,
+    PyObject *made = PyObject_CallFunctionObjArgs(NC_HOOK(plan), (PyObject *)cif,
                                                   fixed != NULL ? fixed : Py_None, NULL);
     if (made == NULL || PyBytes_AsString(made) == NULL) {
         Py_XDECREF(made);
         return NULL;
     }
-    nc_keep_first(&cif->planned, made); /* another thread may have been first */
-    const NcPlan *plan = (const NcPlan *)(const void *)PyBytes_AS_STRING(cif->planned);
+    made = nc_keep_first(&cif->planned, made); /* another thread may have been first */
+    const NcPlan *plan = (const NcPlan *)(const void *)PyBytes_AS_STRING(made);
     nc_store_release_ptr(&cif->plan, (void *)(uintptr_t)plan);
     return plan;
 }
@@ -162,7 +162,7 @@ NC_NOINLINE int take_other(const Call *now, const NcStep *step, PyObject *const 
  * layout, copies the Record's memory and returns 1. Otherwise returns 0. */
 static inline int take_record(const Call *now, const NcStep *step, PyObject *value, Py_ssize_t i)
 {
-    const int is_plain = nc_record_has(value, now->cif->layouts[i]);
+    const int is_plain = nc_record_has(value, nc_kept(&now->cif->layouts[i]));
     char *copy = now->frame + step->at; /* a copy, because C may write to it */
     if (NC_LIKELY(is_plain) && step->size == NC_PIECES) {
         nc_move_all(step, now->frame, nc_record_memory(value));
@@ -426,11 +426,6 @@ static int settle(const Call *now)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static inline void *target_of(const NcCallable *self)
-{
-    return nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self));
-}
-
 /* Calls an entry that has flags. */
 NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
 {
@@ -456,7 +451,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
     if (keeps_errno) {
         nc_errno_clear();
     }
-    nc_invoke(now->frame, target_of(now->self), plan->stack, plan->how);
+    nc_invoke(now->frame, NC_SINGLE_TARGET(now->self), plan->stack, plan->how);
     if (keeps_errno) {
         code = nc_errno_keep();
     }
@@ -489,7 +484,7 @@ NC_HOT_INLINE PyObject *called(Call *now)
     if (NC_UNLIKELY(flags != 0)) {
         return call_flagged(now, flags);
     }
-    void *function = target_of(now->self);
+    void *function = NC_SINGLE_TARGET(now->self);
     if (plan->result.code == NC_STEP_DOUBLE) {
         double number = nc_invoke_double(now->frame, function, plan->stack, plan->how);
         return nc_is_left() && nc_left_raise() ? NULL : PyFloat_FromDouble(number);
@@ -741,11 +736,12 @@ static char letter_of(PyObject *value)
  * new reference. `key` is a str with one letter for each type, or `types` itself. */
 static NcCallInterface *cif_for(NcCallInterface *cif, PyObject *key, PyObject *types)
 {
-    PyObject *known = cif->ways != NULL ? nc_dict_get(cif->ways, key) : NULL;
+    PyObject *ways = nc_kept(&cif->ways);
+    PyObject *known = ways != NULL ? nc_dict_get(ways, key) : NULL;
     if (known != NULL || PyErr_Occurred()) {
         return (NcCallInterface *)(void *)known;
     }
-    PyObject *made = PyObject_CallFunctionObjArgs(nc_hooks.extended, (PyObject *)cif, types, NULL);
+    PyObject *made = PyObject_CallFunctionObjArgs(NC_HOOK(extended), (PyObject *)cif, types, NULL);
     PyObject *fixed = made != NULL ? PyLong_FromSsize_t(cif->nargs) : NULL;
     if (fixed == NULL || plan_made((NcCallInterface *)(void *)made, fixed) == NULL ||
         nc_dict_put(&cif->ways, MOST_WAYS, key, made) < 0) {
@@ -761,7 +757,7 @@ static PyObject *described(const NcCallable *self, PyObject **value, Py_ssize_t 
 {
     PyObject *name = nc_callable_name((NcCallable *)(uintptr_t)self);
     PyObject *found = name == NULL ? NULL
-                                   : PyObject_CallFunction(nc_hooks.extra_argument, "OnOO", *value,
+                                   : PyObject_CallFunction(NC_HOOK(extra_argument), "OnOO", *value,
                                                            index, name, self->cif->policies);
     PyObject *type = NULL;
     if (found != NULL) {
@@ -820,14 +816,15 @@ NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_
     const Py_ssize_t count = nargs - cif->nargs;
     char letters[MOST_LETTERS];
     Py_ssize_t i = 0;
-    if (cif->ways == NULL || count > MOST_LETTERS) {
+    PyObject *ways = nc_kept(&cif->ways);
+    if (ways == NULL || count > MOST_LETTERS) {
         return call_described(self, args, nargs);
     }
     while (i < count && (letters[i] = letter_of(args[cif->nargs + i])) != '\0') {
         i++;
     }
     PyObject *key = i == count ? PyUnicode_FromStringAndSize(letters, count) : NULL;
-    PyObject *known = key != NULL ? nc_dict_get(cif->ways, key) : NULL;
+    PyObject *known = key != NULL ? nc_dict_get(ways, key) : NULL;
     Py_XDECREF(key);
     if (known == NULL) {
         return PyErr_Occurred() ? NULL : call_described(self, args, nargs);

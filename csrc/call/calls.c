@@ -138,20 +138,25 @@ PyObject *nc_vectorcall_wrapper(PyObject *object, PyObject *const *args, size_t 
         (nargs > self->cif->nargs && !self->cif->variadic)) {
         return nc_call_irregular(self, args, nargsf, kwnames);
     }
-    PyObject *wrapper = Py_XNewRef(self->more->wrapper);
+    PyObject *wrapper;
+    NC_BEGIN_SECTION(self);
+    wrapper = Py_XNewRef(nc_more(self)->wrapper);
+    NC_END_SECTION();
     if (wrapper == NULL) {
         /* Python code may run here and replace the function pointer. In that case the wrapper is
          * not cached, because it may call the old function. */
         void *target = NC_SINGLE_TARGET(self);
-        wrapper = PyObject_CallOneArg(nc_hooks.make_wrapper, object);
+        wrapper = PyObject_CallOneArg(NC_HOOK(make_wrapper), object);
         NcMore *more = wrapper != NULL ? nc_callable_more(self) : NULL;
         if (more == NULL) {
             Py_XDECREF(wrapper);
             return NULL;
         }
+        NC_BEGIN_SECTION(self);
         if (NC_SINGLE_TARGET(self) == target) {
             Py_XSETREF(more->wrapper, Py_NewRef(wrapper));
         }
+        NC_END_SECTION();
     }
     PyObject *result = PyObject_Vectorcall(wrapper, args, (size_t)nargs, NULL);
     Py_DECREF(wrapper);
@@ -181,11 +186,8 @@ PyObject *nc_method_wrapper_NOARGS(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *ask_hook(NcCallable *self, const char *method, PyObject *const *args,
                           Py_ssize_t count, PyObject *names)
 {
-    PyObject *specializer;
+    PyObject *specializer = Py_XNewRef(nc_more(self)->specializer);
     PyObject *answer = NULL;
-    NC_BEGIN_SECTION(self);
-    specializer = Py_XNewRef(self->more->specializer);
-    NC_END_SECTION();
     if (specializer == NULL) {
         return Py_NewRef(Py_None);
     }
@@ -253,7 +255,7 @@ PyObject *nc_callable_by_position(NcCallable *self, PyObject *const *args, Py_ss
 PyObject *nc_refuse_empty(NcCallable *self)
 {
     return nc_callable_error(self, PyExc_TypeError,
-                             self->more->specializer != NULL
+                             nc_more(self)->specializer != NULL
                                  ? "has no entries yet; ask for one as in f['d:d']"
                                  : "has no entries; add one first");
 }

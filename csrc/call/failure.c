@@ -62,7 +62,7 @@ PyObject *nc_error_conventions(void)
 static int fail(PyObject *name, PyObject *value, size_t convention, int code)
 {
     PyObject *text = nc_name(name);
-    PyObject *answer = text != NULL ? PyObject_CallFunction(nc_hooks.failure, "OnOi", text,
+    PyObject *answer = text != NULL ? PyObject_CallFunction(NC_HOOK(failure), "OnOi", text,
                                                             (Py_ssize_t)convention, value, code)
                                     : NULL;
     Py_XDECREF(answer);

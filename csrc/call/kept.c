@@ -14,30 +14,32 @@
  * instead of the function. */
 static PyObject *key_of(const NcArgument *argument, PyObject *value, int itself)
 {
-    PyObject *made_by = argument->passed != NULL ? argument->passed : Py_None;
-    const uintptr_t type = (uintptr_t)argument->function;
+    PyObject *passed = nc_kept(&argument->passed);
+    PyObject *made_by = passed != NULL ? passed : Py_None;
+    const uintptr_t type = nc_load_relaxed_uintptr(&argument->function);
     if (PyObject_TypeCheck(value, (PyTypeObject *)(void *)&NcCallable_Type)) {
         const NcCallable *callable = (NcCallable *)(void *)value;
-        const uintptr_t target = (uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(callable));
-        return Py_BuildValue("(OnOnn)", made_by, type, value, target, callable->more->changes);
+        const uintptr_t target = (uintptr_t)NC_SINGLE_TARGET(callable);
+        return Py_BuildValue("(OnOnn)", made_by, type, value, target,
+                             nc_load_relaxed_size(&nc_more(callable)->changes));
     }
     return itself ? Py_BuildValue("(OnnO)", made_by, type, (uintptr_t)value, Py_None)
                   : Py_BuildValue("(OnO)", made_by, type, value);
 }
 
 /* Looks up a key. If the function's __hash__ or __eq__ raises, replaces *key with a key that holds
- * the function's address. Returns a borrowed reference, or NULL, perhaps with an exception. */
+ * the function's address. Returns a new reference, or NULL, perhaps with an exception. */
 static PyObject *found_in(PyObject *kept, const NcArgument *argument, PyObject *value,
                           PyObject **key)
 {
-    PyObject *found = *key != NULL ? PyDict_GetItemWithError(kept, *key) : NULL;
+    PyObject *found = *key != NULL ? nc_dict_get(kept, *key) : NULL;
     if (found != NULL || !PyErr_Occurred() || *key == NULL ||
         !PyErr_ExceptionMatches(PyExc_Exception)) {
         return found;
     }
     PyErr_Clear();
     Py_SETREF(*key, key_of(argument, value, 1));
-    return *key != NULL ? PyDict_GetItemWithError(kept, *key) : NULL;
+    return *key != NULL ? nc_dict_get(kept, *key) : NULL;
 }
 
 int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
@@ -45,7 +47,7 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
 {
     const NcArgument *argument = &cif->arguments[index < 0 ? 0 : index];
     NcPin *pin = NULL;
-    if (argument->passed == NULL) { /* nc_pin_value sets it */
+    if (nc_kept(&argument->passed) == NULL) { /* nc_pin_value sets it */
         pin = nc_pin_value(cif, name, index, value);
         if (pin == NULL) {
             return -1;
@@ -56,12 +58,13 @@ int nc_keep_in(PyObject *kept, const NcCallInterface *cif, PyObject *name, Py_ss
     if (row == NULL && key != NULL && !PyErr_Occurred()) {
         pin = pin != NULL ? pin : nc_pin_value(cif, name, index, value);
         PyObject *fresh = pin != NULL ? PyTuple_Pack(2, (PyObject *)pin, value) : NULL;
-        row = fresh != NULL ? PyDict_SetDefault(kept, key, fresh) : NULL;
+        row = fresh != NULL ? nc_dict_default(kept, key, fresh) : NULL;
         Py_XDECREF(fresh);
     }
     if (row != NULL) {
         *address = ((NcPin *)(void *)PyTuple_GET_ITEM(row, 0))->pointer.address;
     }
+    Py_XDECREF(row); /* the dict keeps it */
     Py_XDECREF(key);
     Py_XDECREF((PyObject *)pin);
     return row != NULL ? 0 : -1;
@@ -77,11 +80,8 @@ static PyObject *of_objects; /* NULL before first use */
 
 static PyObject *made_once(PyObject **place)
 {
-    PyObject *made = *place == NULL ? PyDict_New() : NULL;
-    if (made != NULL) {
-        nc_keep_first(place, made);
-    }
-    return *place;
+    PyObject *found = nc_kept(place);
+    return found != NULL ? found : nc_keep_first(place, PyDict_New());
 }
 
 /* The weak reference's callback; `key` is the object's former address. */
@@ -95,8 +95,8 @@ static PyObject *forget(PyObject *key, PyObject *Py_UNUSED(reference))
 
 static PyMethodDef forget_definition = {"forget", forget, METH_O, NULL};
 
-/* Returns the dict of the functions that live as long as the argument `holder`: a borrowed
- * reference, or NULL with an exception. */
+/* Returns the dict of the functions that live as long as the argument `holder`: a new reference, or
+ * NULL with an exception. */
 static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
 {
     PyObject *all = made_once(&of_objects);
@@ -104,7 +104,7 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
      * the destructor may call the kept functions. */
     holder = nc_cffi_origin(holder);
     PyObject *key = all != NULL ? PyLong_FromVoidPtr(holder) : NULL;
-    PyObject *kept = key != NULL ? PyDict_GetItemWithError(all, key) : NULL;
+    PyObject *kept = key != NULL ? nc_dict_get(all, key) : NULL;
     if (kept != NULL || PyErr_Occurred()) {
         Py_XDECREF(key);
         return kept;
@@ -113,12 +113,11 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
     PyObject *reference = end != NULL ? PyWeakref_NewRef(holder, end) : NULL;
     Py_XDECREF(end);
     if (reference != NULL) {
-        kept = PyDict_New();
-        if (kept != NULL &&
-            (PyDict_SetItem(kept, Py_None, reference) < 0 || PyDict_SetItem(all, key, kept) < 0)) {
-            Py_CLEAR(kept);
+        PyObject *made = PyDict_New();
+        if (made != NULL && PyDict_SetItem(made, Py_None, reference) == 0) {
+            kept = nc_dict_default(all, key, made);
         }
-        Py_XDECREF(kept); /* of_objects holds a reference */
+        Py_XDECREF(made);
         Py_DECREF(reference);
     } else if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *name = nc_callable_name(self);
@@ -134,8 +133,8 @@ static PyObject *kept_with(NcCallable *self, Py_ssize_t index, PyObject *holder)
     return kept;
 }
 
-/* Returns the dict of the library to which the callable's function belongs: a borrowed reference,
- * or NULL with an exception. */
+/* Returns the dict of the library to which the callable's function belongs: a new reference, or
+ * NULL with an exception. */
 static PyObject *kept_by_library(NcCallable *self)
 {
     PyObject *kept = nc_library_kept((PyObject *)self);
@@ -143,21 +142,20 @@ static PyObject *kept_by_library(NcCallable *self)
         nc_callable_error(self, PyExc_ValueError,
                           "does not belong to a library that could keep the functions alive");
     }
-    return kept;
+    return Py_XNewRef(kept);
 }
 
 int nc_keep_argument(NcCallable *self, const NcCallInterface *cif, PyObject *const *args,
                      Py_ssize_t index, void **address)
 {
     const Py_ssize_t holder = cif->keep - NC_KEEP_ARGUMENT;
-    PyObject *kept = cif->keep == NC_KEEP_PROCESS ? made_once(&of_process)
+    PyObject *kept = cif->keep == NC_KEEP_PROCESS ? Py_XNewRef(made_once(&of_process))
                      : cif->keep == NC_KEEP_LIBRARY
                          ? kept_by_library(self)
                          : kept_with(self, holder, nc_bare(args[holder]));
     if (kept == NULL) {
         return -1;
     }
-    Py_INCREF(kept); /* __hash__ or __eq__ may drop the holder */
     int status = nc_keep_in(kept, cif, (PyObject *)self, index, args[index], address);
     Py_DECREF(kept);
     return status;

@@ -8,7 +8,8 @@
  *
  * A function whose `__hash__` or `__eq__` raises an exception equals only itself.
  *
- * Threads: everything here needs the GIL. */
+ * Threads: everything here needs the GIL. The dicts are shared; CPython locks each of them. Threads
+ * that keep equal functions at once get the pointer that was stored first. */
 #pragma once
 
 #include "layout.h"

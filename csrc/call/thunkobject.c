@@ -277,16 +277,17 @@ NcThunk *nc_thunk_new(NcCallable *function, NcThunkSpec *spec, void *target,
 
 unsigned nc_thunk_stack(const NcCallable *function)
 {
-    PyObject *owners = function->more->owners;
-    PyObject *owner = function->owner;
     unsigned most = 0;
+    NC_BEGIN_SECTION(function);
+    PyObject *owners = nc_more(function)->owners;
     for (Py_ssize_t i = 0; i < (owners != NULL ? PyList_GET_SIZE(owners) : 1); i++) {
-        owner = owners != NULL ? PyList_GET_ITEM(owners, i) : owner;
+        PyObject *owner = owners != NULL ? PyList_GET_ITEM(owners, i) : function->owner;
         if (owner != NULL && Py_IS_TYPE(owner, &NcThunk_Type) &&
             ((NcThunk *)(void *)owner)->spec->stack > most) {
             most = ((NcThunk *)(void *)owner)->spec->stack;
         }
     }
+    NC_END_SECTION();
     return most;
 }
 
@@ -317,7 +318,7 @@ static void thunk_dealloc(PyObject *object)
     if (has_stub && nc_is_finalizing()) {
         return; /* C code may call the stub until the process ends, so leak everything */
     }
-    self->function = Py_XNewRef(*nc_callable_name_place((NcCallable *)(void *)function));
+    self->function = Py_XNewRef(nc_kept(nc_callable_name_place((NcCallable *)(void *)function)));
     if (has_stub) {
         nc_stub_free(self->pointer, Py_XNewRef(self->function));
         /* Store this thunk, and free the oldest stored one. */

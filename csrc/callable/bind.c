@@ -66,7 +66,7 @@ NC_NOINLINE NcThunkSpec *make_spec(NcCallable *self, NcCallInterface *wanted, Py
         Py_DECREF(make);
     }
     if (found != NULL && ((NcThunkSpec *)(void *)found)->lasts) {
-        PyObject *done = PyObject_CallMethod(nc_hooks.thunk_specs, "put", "OO", key, found);
+        PyObject *done = PyObject_CallMethod(NC_HOOK(thunk_specs), "put", "OO", key, found);
         if (done == NULL) {
             Py_CLEAR(found);
         }
@@ -84,7 +84,7 @@ static NcThunk *make_thunk(NcCallable *self, NcCallInterface *wanted, PyObject *
      * entry. */
     void *target = NC_SINGLE_TARGET(self);
     NcCallInterface *inner = (NcCallInterface *)(void *)Py_NewRef(unchecked(self->cif));
-    PyObject *known = nc_hooks.thunk_specs;
+    PyObject *known = NC_HOOK(thunk_specs);
     NcThunkSpec *spec = (NcThunkSpec *)(void *)(known != NULL ? nc_dict_get(known, key) : NULL);
     if (spec == NULL && !PyErr_Occurred()) {
         spec = make_spec(self, wanted, key);
@@ -105,7 +105,8 @@ enum { MOST_CHECKED = 256 };
 NC_NOINLINE NcCallInterface *checked(NcCallInterface *inner, const NcThunkSpec *spec)
 {
     PyObject *outer = (PyObject *)spec->outer;
-    PyObject *found = inner->checked != NULL ? nc_dict_get(inner->checked, outer) : NULL;
+    PyObject *known = nc_kept(&inner->checked);
+    PyObject *found = known != NULL ? nc_dict_get(known, outer) : NULL;
     if (found != NULL || PyErr_Occurred()) {
         return (NcCallInterface *)(void *)found;
     }
@@ -151,7 +152,7 @@ static PyObject *make(NcCallable *self, NcCallInterface *wanted, PyObject *key,
 /* Whether the callable has one entry that native callers can find. */
 static int is_single(const NcCallable *self)
 {
-    return nc_has_one(self) && nc_calltable_count(self->calls) == 1 &&
+    return nc_has_one(self) && nc_calltable_count(nc_calls(self)) == 1 &&
            nc_native_table((PyObject *)self) != NULL;
 }
 
@@ -276,7 +277,7 @@ static PyObject *converted(NcCallable *self, NcCallInterface *wanted, const char
 /* Whether `convert` handles this callable in C. Python code still makes new specs. */
 static int is_plain(const NcCallable *self)
 {
-    return self->more->specializer == NULL && is_single(self) && self->cif->out_count == 0;
+    return nc_more(self)->specializer == NULL && is_single(self) && self->cif->out_count == 0;
 }
 
 PyObject *nc_convert_passed(NcCallable *self, NcCallInterface *wanted, uintptr_t refuse,
@@ -382,7 +383,7 @@ PyObject *nc_callable_convert(PyObject *callable, PyObject *const *args, Py_ssiz
                               PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)callable;
-    if (kwnames != NULL || nargs != 1 || self->more->specializer != NULL) {
+    if (kwnames != NULL || nargs != 1 || nc_more(self)->specializer != NULL) {
         return leave("convert", callable, args, nargs, kwnames);
     }
     NcCallInterface *wanted = nc_callinterface_of(args[0]);

@@ -11,7 +11,7 @@
 
 static PyObject *living_view(NcCallable *self)
 {
-    return self->more->view != NULL ? nc_weakref_get(self->more->view) : NULL;
+    return nc_more(self)->view != NULL ? nc_weakref_get(nc_more(self)->view) : NULL;
 }
 
 /* Sets the C function and calling convention of a single's view. The METH_* flag depends only on
@@ -52,38 +52,51 @@ static int tell_how_to_pickle(void)
     return is_told ? 0 : -1;
 }
 
+/* A callable with its name and docstring. */
+typedef struct {
+    NcCallable *self;
+    PyObject *name;
+    const char *name_text, *doc;
+} Described;
+
+/* Fills the callable's PyMethodDef, unless another thread has done so: see NC_ALONE. */
+static int fill(PyObject *Py_UNUSED(any), void *given)
+{
+    const Described *from = (const Described *)given;
+    PyMethodDef *method = &from->self->as.view;
+    if (method->ml_name == NULL) {
+        nc_more(from->self)->name = from->name;
+        method->ml_doc = from->doc;
+        method->ml_name = from->name_text;
+        if (nc_more(from->self)->parts != NULL) {
+            describe_overloaded(method);
+        } else {
+            describe_single(from->self, method);
+        }
+    }
+    return 0;
+}
+
 /* Fills the callable's PyMethodDef before its first view is created. Returns 0, or -1 with an
  * exception. */
 static int describe(NcCallable *self)
 {
-    PyMethodDef *method = &self->as.view;
     PyObject *name = nc_callable_name(self);
     const char *name_text = name != NULL ? PyUnicode_AsUTF8(name) : NULL;
     const char *doc = NULL;
     if (name_text == NULL || tell_how_to_pickle() < 0 || nc_callable_move_tables(self) < 0) {
         return -1;
     }
-    if (self->more->doc == NULL) {
-        PyObject *found = PyObject_GetAttrString((PyObject *)self, "__doc__");
-        if (found == NULL) {
-            return -1;
-        }
-        nc_keep_first(&self->more->doc, found);
+    PyObject *found = nc_kept(&nc_more(self)->doc);
+    if (found == NULL) {
+        found =
+            nc_keep_first(&nc_more(self)->doc, PyObject_GetAttrString((PyObject *)self, "__doc__"));
     }
-    if (PyUnicode_Check(self->more->doc)) {
-        doc = PyUnicode_AsUTF8(self->more->doc);
-        if (doc == NULL) {
-            return -1;
-        }
+    if (found == NULL || (PyUnicode_Check(found) && (doc = PyUnicode_AsUTF8(found)) == NULL)) {
+        return -1;
     }
-    self->more->name = name;
-    method->ml_doc = doc;
-    method->ml_name = name_text;
-    if (self->more->parts != NULL) {
-        describe_overloaded(method);
-    } else {
-        describe_single(self, method);
-    }
+    Described described = {self, name, name_text, doc};
+    NC_ALONE(fill, &described);
     return 0;
 }
 
@@ -100,11 +113,11 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     if (view != NULL) {
         return view;
     }
-    if (self->cif == NULL && self->more->parts == NULL) {
+    if (self->cif == NULL && nc_more(self)->parts == NULL) {
         return nc_callable_error(
             self, PyExc_AttributeError, "has no built-in view: it has no entries%s",
-            self->more->specializer != NULL ? " yet; ask for one as in f['d:d']"
-                                            : "; add one first");
+            nc_more(self)->specializer != NULL ? " yet; ask for one as in f['d:d']"
+                                               : "; add one first");
     }
     if (self->as.view.ml_name == NULL && describe(self) < 0) {
         return NULL;
@@ -118,7 +131,7 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
         Py_DECREF(view);
         return NULL;
     }
-    Py_XSETREF(self->more->view, reference);
+    Py_XSETREF(nc_more(self)->view, reference);
     return view;
 }
 
@@ -138,14 +151,21 @@ int nc_builtinview_ready(void)
     return 0;
 }
 
-void nc_builtinview_overload(NcCallable *self)
+static int overload(PyObject *Py_UNUSED(any), void *given)
 {
-    PyObject *view = living_view(self);
+    NcCallable *self = (NcCallable *)given;
+    PyWeakReference *reference = (PyWeakReference *)(void *)nc_more(self)->view;
     if (self->as.view.ml_name != NULL) {
         describe_overloaded(&self->as.view);
     }
-    if (view != NULL) {
-        ((PyCFunctionObject *)(void *)view)->vectorcall = vectorcall_fast;
-        Py_DECREF(view);
+    if (reference != NULL && reference->wr_object != Py_None) {
+        ((PyCFunctionObject *)(void *)reference->wr_object)->vectorcall = vectorcall_fast;
     }
+    self->vectorcall = nc_vectorcall_overloaded;
+    return 0;
+}
+
+void nc_builtinview_overload(NcCallable *self)
+{
+    NC_ALONE(overload, self);
 }

@@ -33,12 +33,12 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
     NcCallable *self = (NcCallable *)(void *)object;
     Py_VISIT(self->cif);
     Py_VISIT(self->owner);
-    Py_VISIT(self->more->wrapper);
-    Py_VISIT(self->more->parts);
-    Py_VISIT(self->more->only);
-    Py_VISIT(self->more->owners);
-    Py_VISIT(self->more->specializer);
-    return nc_foreign_traverse(self->more, visit, arg);
+    Py_VISIT(nc_more(self)->wrapper);
+    Py_VISIT(nc_more(self)->parts);
+    Py_VISIT(nc_more(self)->only);
+    Py_VISIT(nc_more(self)->owners);
+    Py_VISIT(nc_more(self)->specializer);
+    return nc_foreign_traverse(nc_more(self), visit, arg);
 }
 
 /* The collector clears only unreachable objects. Native callers hold a reference, so no native
@@ -47,15 +47,14 @@ static int callable_traverse(PyObject *object, visitproc visit, void *arg)
 static int callable_clear(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    NcMore *more = self->more;
+    NcMore *more = nc_more(self);
     self->vectorcall = nc_vectorcall_empty;
     nc_callable_clear_tables(self);
     Py_CLEAR(self->owner);
     if (more != &nc_no_more) {
         Py_CLEAR(more->wrapper);
-        nc_dispatcher_forget(more);
-        nc_dispatcher_release(more->retired);
-        more->retired = NULL;
+        nc_dispatcher_release(more->dispatcher);
+        more->dispatcher = NULL;
         Py_CLEAR(more->parts);
         Py_CLEAR(more->only);
         Py_CLEAR(more->owners);
@@ -69,7 +68,7 @@ static int callable_clear(PyObject *object)
 static void callable_dealloc(PyObject *object)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    NcMore *more = self->more;
+    NcMore *more = nc_more(self);
     PyObject_GC_UnTrack(object);
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs(object);
@@ -132,7 +131,7 @@ static PyObject *callable_set_entry(PyObject *object, PyObject *args)
     if (!take_entry(args, &entry)) {
         return NULL;
     }
-    if (self->cif != NULL || self->more->parts != NULL) {
+    if (self->cif != NULL || nc_more(self)->parts != NULL) {
         return nc_callable_error(self, PyExc_RuntimeError, "already has an entry");
     }
     if (entry.target == NULL) {
@@ -165,14 +164,13 @@ static PyObject *callable_derived(PyObject *object, PyObject *args)
 static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    Py_ssize_t present = self->calls->count;
-    NcMore *more;
+    Py_ssize_t present = nc_calls(self)->count;
     if (!PyTuple_Check(overloads) || PyTuple_GET_SIZE(overloads) <= present) {
         PyErr_SetString(PyExc_TypeError, "overloads must be a tuple longer than the current one");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads); i++) {
-        PyObject *parts = self->more->parts;
+        PyObject *parts = nc_more(self)->parts;
         if (parts != NULL && i < present &&
             PyTuple_GET_ITEM(parts, i) == PyTuple_GET_ITEM(overloads, i)) {
             continue;
@@ -185,21 +183,14 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             return NULL;
         }
         if (i < present && ((NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i))->cif->text !=
-                               self->calls->entries[i].signature) {
+                               nc_calls(self)->entries[i].signature) {
             PyErr_SetString(PyExc_ValueError, "overloads must begin with the existing ones");
             return NULL;
         }
     }
-    more = nc_callable_more(self);
-    if (more == NULL) {
+    if (nc_callable_more(self) == NULL) {
         return NULL;
     }
-    PyObject *parts = more->parts;
-#if defined(Py_GIL_DISABLED)
-    if (parts != NULL && nc_callable_own(self, parts) < 0) { /* look-ups may read it */
-        return NULL;
-    }
-#endif
     for (Py_ssize_t i = present; i < PyTuple_GET_SIZE(overloads); i++) {
         NcCallable *part = (NcCallable *)(void *)PyTuple_GET_ITEM(overloads, i);
         if (nc_callable_own(self, (PyObject *)part) < 0 ||
@@ -208,11 +199,9 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
             return NULL;
         }
     }
-    Py_INCREF(overloads);
-    nc_store_release_ptr(&more->parts, overloads);
-    nc_dispatcher_forget(more);
+    PyObject *parts = nc_swap_alone(&nc_more(self)->parts, Py_NewRef(overloads));
+    nc_dispatcher_release(nc_swap_alone(&nc_more(self)->dispatcher, NULL));
     Py_XDECREF(parts);
-    self->vectorcall = nc_vectorcall_overloaded;
     nc_builtinview_overload(self);
     nc_foreign_forget(self);
     Py_RETURN_NONE;
@@ -232,8 +221,8 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
                           &NcCallInterface_Type, &cif)) {
         return NULL;
     }
-    if (position < 0 || (size_t)position >= nc_calltable_count(self->calls) ||
-        self->calls->entries[position].signature != ((NcCallInterface *)(void *)cif)->text ||
+    if (position < 0 || (size_t)position >= nc_calltable_count(nc_calls(self)) ||
+        nc_calls(self)->entries[position].signature != ((NcCallInterface *)(void *)cif)->text ||
         target == NULL) {
         PyErr_SetString(PyExc_ValueError, "no entry at this position has this signature");
         return NULL;
@@ -241,15 +230,15 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
     /* The callable keeps the name of its first function. The current owner must be the last item of
      * the list, even if it is None. */
     if (nc_callable_name(self) == NULL ||
-        (self->more->parts == NULL && nc_callable_own(self, (PyObject *)self->cif) < 0) ||
+        (nc_more(self)->parts == NULL && nc_callable_own(self, (PyObject *)self->cif) < 0) ||
         nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
         return NULL;
     }
-    if (self->more->parts == NULL) {
-        Py_XSETREF(self->cif, (NcCallInterface *)(void *)Py_NewRef(cif));
-        if (self->more != &nc_no_more) {
-            Py_CLEAR(self->more->wrapper);
-        }
+    if (nc_more(self)->parts == NULL && (PyObject *)self->cif != cif) {
+        Py_DECREF(nc_swap_alone(&self->cif, Py_NewRef(cif)));
+    }
+    if (nc_more(self) != &nc_no_more) {
+        Py_CLEAR(nc_more(self)->wrapper);
     }
     nc_foreign_forget(self);
     Py_RETURN_NONE;
@@ -297,8 +286,6 @@ static PyObject *callable_unwrap(PyObject *object, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-NC_CRITICAL(callable_describe, PyObject)
-NC_CRITICAL(callable_entry, PyObject)
 NC_CRITICAL(callable_set_entry, PyObject)
 NC_CRITICAL(callable_set_overloads, PyObject)
 NC_CRITICAL(callable_replace, PyObject)
@@ -306,13 +293,13 @@ NC_CRITICAL(nc_entries_signatures, void)
 NC_CRITICAL(nc_builtinview_get, void)
 
 static PyMethodDef callable_methods[] = {
-    {"_describe", NC_WITH_LOCK(callable_describe), METH_VARARGS, NULL},
+    {"_describe", callable_describe, METH_VARARGS, NULL},
     {"_set_entry", NC_WITH_LOCK(callable_set_entry), METH_VARARGS, NULL},
     {"_derived", callable_derived, METH_VARARGS, NULL},
     {"_set_overloads", NC_WITH_LOCK(callable_set_overloads), METH_O, NULL},
     {"_replace", NC_WITH_LOCK(callable_replace), METH_VARARGS, NULL},
     {"_entries", nc_entries_rows, METH_NOARGS, NULL},
-    {"_entry", NC_WITH_LOCK(callable_entry), METH_NOARGS, NULL},
+    {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},
     {"_unwrap", callable_unwrap, METH_NOARGS, NULL},
     {"address", NC_METHOD(nc_entries_address), METH_FASTCALL | METH_KEYWORDS,
@@ -351,21 +338,22 @@ static PyObject *callable_get_name(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *callable_get_owners(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return self->more->owners != NULL ? PyList_AsTuple(self->more->owners)
-           : self->owner != NULL      ? PyTuple_Pack(1, self->owner)
-                                      : PyTuple_New(0);
+    PyObject *found;
+    NC_BEGIN_SECTION(object);
+    PyObject *owners = nc_more(self)->owners;
+    found = owners != NULL        ? PyList_AsTuple(owners)
+            : self->owner != NULL ? PyTuple_Pack(1, self->owner)
+                                  : PyTuple_New(0);
+    NC_END_SECTION();
+    return found;
 }
 
 /* Returns a field of NcMore by its offset; None if the field is NULL. */
 static PyObject *callable_get_more(PyObject *object, void *offset)
 {
-    char *more = (char *)((NcCallable *)(void *)object)->more;
-    PyObject *found;
-    NC_BEGIN_SECTION(object);
-    found = *(PyObject **)(void *)(more + (uintptr_t)offset);
-    found = Py_NewRef(found != NULL ? found : Py_None);
-    NC_END_SECTION();
-    return found;
+    char *more = (char *)nc_more((NcCallable *)(void *)object);
+    PyObject *found = nc_kept((PyObject **)(void *)(more + (uintptr_t)offset));
+    return Py_NewRef(found != NULL ? found : Py_None);
 }
 
 static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
@@ -376,19 +364,15 @@ static int callable_set_specializer(PyObject *object, PyObject *value, void *Py_
     }
     /* Drop the cached choices, which were made without the new hook, so that the new hook is
      * asked. */
-    PyObject *old;
-    NC_BEGIN_SECTION(object);
-    nc_dispatcher_forget(more);
-    old = more->specializer;
-    more->specializer = value != Py_None ? Py_XNewRef(value) : NULL;
-    NC_END_SECTION();
-    Py_XDECREF(old);
+    Py_XDECREF(nc_swap_alone(&more->specializer, value != Py_None ? Py_XNewRef(value) : NULL));
+    nc_dispatcher_release(nc_swap_alone(&more->dispatcher, NULL));
     return 0;
 }
 
 static PyObject *callable_get_is_entry(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyBool_FromLong(((NcCallable *)(void *)object)->more->is_entry);
+    return PyBool_FromLong(
+        __atomic_load_n(&nc_more((NcCallable *)(void *)object)->is_entry, __ATOMIC_RELAXED));
 }
 
 static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
@@ -481,7 +465,8 @@ PyHeapExtensibleTypeObject NcCallable_Type = {
 
 static const PyNativeCallableEntry *published_entry(const NcCallable *self, const char *signature)
 {
-    const PyNativeCallableEntry *entry = self->calls->entries;
+    const PyNativeCallableTable *table = nc_calls(self);
+    const PyNativeCallableEntry *entry = table->entries;
     const char *text;
     for (; (text = (const char *)nc_load_acquire_ptr(&entry->signature)) != NULL; entry++) {
         if (text == signature || strcmp(text, signature) == 0) {
@@ -507,12 +492,12 @@ static const PyNativeCallableEntry *find_or_make(PyObject *object, const char *s
         return NULL;
     }
     entry = published_entry(self, signature);
-    thread = entry == NULL && self->more->specializer != NULL ? nc_thread_attached(&own) : NULL;
+    thread = entry == NULL && nc_more(self)->specializer != NULL ? nc_thread_attached(&own) : NULL;
     if (thread != NULL && !nc_is_foreign(thread) && !PyErr_Occurred()) {
         /* The hook decides whether the bytes are a signature. */
         PyObject *text = PyUnicode_DecodeLatin1(signature, (Py_ssize_t)strlen(signature), NULL);
         PyObject *done = text == NULL ? NULL
-                                      : PyObject_CallFunctionObjArgs(nc_hooks.specialize, object,
+                                      : PyObject_CallFunctionObjArgs(NC_HOOK(specialize), object,
                                                                      text, (PyObject *)NULL);
         Py_XDECREF(text);
         if (done == NULL) {

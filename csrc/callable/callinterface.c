@@ -4,7 +4,7 @@
  * Callables share a call interface if their types, argument names and policies are equal, and the
  * same arguments are read-only or hidden (nativecall/_values/callinterface.py caches call
  * interfaces). Python code computes some fields later, such as pointer_type, layouts and passed;
- * these are set once, with the GIL held. All other fields are constant. */
+ * these are set once, atomically (nc_keep_first). All other fields are constant. */
 #include "callinterface.h"
 
 #include "core/core.h"
@@ -62,6 +62,7 @@ static void callinterface_dealloc(PyObject *object)
         Py_XDECREF(self->arguments[i].passed);
         Py_XDECREF(self->arguments[i].names);
         Py_XDECREF(self->arguments[i].callee);
+        Py_XDECREF(self->arguments[i].wanted);
     }
     PyMem_Free(self->arguments);
     Py_TYPE(object)->tp_free(object);
@@ -268,7 +269,7 @@ fail:
  * not from the caller. */
 PyObject *nc_callinterface(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *parts = PyObject_Call(nc_hooks.describe, args, NULL);
+    PyObject *parts = PyObject_Call(NC_HOOK(describe), args, NULL);
     PyObject *made = parts != NULL ? callinterface_new(parts) : NULL;
     Py_XDECREF(parts);
     return made;
@@ -283,7 +284,7 @@ static PyObject *texts; /* a dict; NULL before the first use */
 /* Cache miss: parses the signature. */
 NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 {
-    PyObject *found = PyObject_CallOneArg(nc_hooks.cif_of, signature);
+    PyObject *found = PyObject_CallOneArg(NC_HOOK(cif_of), signature);
     /* Instances of subclasses of str, which may override __eq__ and __hash__, are not cached. */
     if (found != NULL && PyUnicode_CheckExact(signature) &&
         nc_dict_put(&texts, MOST_TEXTS, signature, found) < 0) {
@@ -294,8 +295,9 @@ NC_NOINLINE NcCallInterface *cif_of(PyObject *signature)
 
 NcCallInterface *nc_callinterface_of(PyObject *signature)
 {
-    if (NC_LIKELY(PyUnicode_CheckExact(signature) && texts != NULL)) {
-        PyObject *found = nc_dict_get(texts, signature);
+    PyObject *known = nc_kept(&texts);
+    if (NC_LIKELY(PyUnicode_CheckExact(signature) && known != NULL)) {
+        PyObject *found = nc_dict_get(known, signature);
         if (NC_LIKELY(found != NULL)) {
             return (NcCallInterface *)(void *)found;
         }

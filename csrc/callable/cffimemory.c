@@ -30,7 +30,9 @@
  *   ACCEPTED  another cffi type, of arrays, that was converted last; or None */
 enum { TYPE, CIF, KIND, CALLBACK, CONVERT, ACCEPTED, SLOT };
 
-#define PART(slot, number) PyList_GET_ITEM(slot, number)
+/* Atomic, since other threads may set CIF and ACCEPTED. Their old values live as long as the
+ * process. */
+#define PART(slot, number) nc_kept(&PyList_GET_ITEM(slot, number))
 
 /* Returns whether `count` is `wanted`; raises TypeError if not. */
 static int has_items(Py_ssize_t count, Py_ssize_t wanted)
@@ -53,10 +55,11 @@ static PyObject *pointer_of(PyObject *slot, PyObject *value, void **address)
     PyObject *cdata = nc_bare(value);
     PyObject *foreign = nc_type_of_cffi(cdata);
     if (foreign != NULL) {
-        if (Py_TYPE(cdata) == nc_cffi_gcp && nc_ended_by(cdata) != NULL) {
+        if (nc_load_relaxed_ptr(&nc_cffi_gcp) == Py_TYPE(cdata) && nc_ended_by(cdata) != NULL) {
             return NULL;
         }
-        int is_accepted = nc_cffi_is_direct && foreign == PART(slot, ACCEPTED);
+        int is_accepted =
+            nc_load_relaxed_size(&nc_cffi_is_direct) && foreign == PART(slot, ACCEPTED);
         *address =
             is_accepted ? nc_word_of_cffi(cdata) : nc_address_of_cffi(cdata, PART(slot, TYPE));
         if (*address == NULL && PyErr_Occurred()) {

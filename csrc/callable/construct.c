@@ -40,8 +40,8 @@ void nc_callable_clear_tables(NcCallable *self)
     }
     memset(self->words, 0, sizeof(self->words));
     memset(&self->single, 0, sizeof(self->single));
-    if (self->more != &nc_no_more) {
-        nc_nativetable_clear(&self->more->native);
+    if (nc_more(self) != &nc_no_more) {
+        nc_nativetable_clear(&nc_more(self)->native);
     }
 }
 
@@ -85,7 +85,7 @@ int nc_callable_move_tables(NcCallable *self)
     const PyNativeCallableEntry *first = &self->single.entries[0];
     const uint64_t *words = self->packed;
     NcMore *more = nc_callable_more(self);
-    if (more == NULL || self->calls != &self->single) {
+    if (more == NULL || nc_calls(self) != &self->single) {
         return more == NULL ? -1 : 0;
     }
     int status = nc_nativetable_add_packed(&more->native, first->signature, words,
@@ -99,13 +99,13 @@ int nc_callable_move_tables(NcCallable *self)
 int nc_callable_append(NcCallable *self, const NcCallInterface *cif, uintptr_t flags, void *target)
 {
     int status;
-    if (nc_calltable_count(self->calls) == 0) {
+    if (nc_calltable_count(nc_calls(self)) == 0) {
         return append_first(self, cif, flags, target);
     }
     if (nc_callable_move_tables(self) < 0) {
         return -1;
     }
-    NcNativeTable *native = &self->more->native;
+    NcNativeTable *native = &nc_more(self)->native;
     status =
         nc_nativetable_add_packed(native, cif->text, cif->words, cif->word_count, flags, target);
     if (status == NC_OK) {
@@ -116,8 +116,8 @@ int nc_callable_append(NcCallable *self, const NcCallInterface *cif, uintptr_t f
 
 int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target)
 {
-    if (self->calls != &self->single) {
-        int status = nc_nativetable_replace(&self->more->native, (size_t)position, target);
+    if (nc_calls(self) != &self->single) {
+        int status = nc_nativetable_replace(&nc_more(self)->native, (size_t)position, target);
         if (status != NC_OK) {
             return raised(status);
         }
@@ -125,8 +125,8 @@ int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target)
         nc_packed_replace((uint64_t *)(uintptr_t)self->packed, nc_packed_count(self->packed),
                           target);
     }
-    if (self->more->parts == NULL) {
-        nc_store_release_ptr(&NC_SINGLE_TARGET(self), target);
+    if (nc_more(self)->parts == NULL) {
+        nc_store_release_ptr(&self->single.entries[0].funcptr, target);
     }
     return 0;
 }
@@ -135,16 +135,17 @@ int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target)
 
 PyObject *nc_callable_owner(const NcCallable *self)
 {
-    PyObject *owners = self->more->owners;
-    if (owners != NULL) {
-        return PyList_GET_ITEM(owners, PyList_GET_SIZE(owners) - 1);
-    }
-    return self->owner != NULL ? self->owner : Py_None;
+    PyObject *found;
+    NC_BEGIN_SECTION(self);
+    PyObject *owners = nc_more(self)->owners;
+    found = owners != NULL ? PyList_GET_ITEM(owners, PyList_GET_SIZE(owners) - 1) : self->owner;
+    NC_END_SECTION();
+    return found != NULL ? found : Py_None;
 }
 
-int nc_callable_own(NcCallable *self, PyObject *owner)
+static int own(NcCallable *self, PyObject *owner)
 {
-    PyObject *owners = self->more->owners;
+    PyObject *owners = nc_more(self)->owners;
     if (owners == NULL && (self->owner == NULL || self->owner == owner)) {
         if (owner != Py_None && self->owner == NULL) {
             self->owner = Py_NewRef(owner);
@@ -173,6 +174,15 @@ int nc_callable_own(NcCallable *self, PyObject *owner)
         }
     }
     return PyList_Append(owners, owner);
+}
+
+int nc_callable_own(NcCallable *self, PyObject *owner)
+{
+    int status;
+    NC_BEGIN_SECTION(self);
+    status = own(self, owner);
+    NC_END_SECTION();
+    return status;
 }
 
 /* ---- singles --------------------------------------------------------------------------------- */
@@ -233,15 +243,16 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallInterface *cif, void *targe
                              PyObject *owner, PyObject *name)
 {
     if (name == NULL &&
-        (*nc_callable_name_place(self) != NULL || target != NC_SINGLE_TARGET(self))) {
+        (nc_kept(nc_callable_name_place(self)) != NULL || target != NC_SINGLE_TARGET(self))) {
         name = nc_callable_name(self);
         if (name == NULL) {
             return NULL;
         }
     }
     PyObject *made = nc_callable_make(cif, target, flags, owner, name);
-    if (made != NULL && self->more->doc != NULL && self->more->doc != Py_None &&
-        nc_callable_say((NcCallable *)(void *)made, name, self->more->doc) < 0) {
+    PyObject *doc = nc_kept(&nc_more(self)->doc);
+    if (made != NULL && doc != NULL && doc != Py_None &&
+        nc_callable_say((NcCallable *)(void *)made, name, doc) < 0) {
         Py_CLEAR(made);
     }
     return made;
@@ -255,7 +266,7 @@ PyObject *nc_callable_alone(NcCallable *single)
 
 PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made)
 {
-    const NcClass *cls = method->more->self_class;
+    const NcClass *cls = nc_more(method)->self_class;
     if (made == NULL || cls == NULL) {
         return made;
     }
@@ -266,7 +277,7 @@ PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made)
         return NULL;
     }
     more->self_class = cls;
-    more->takes_fields = method->more->takes_fields;
+    more->takes_fields = nc_more(method)->takes_fields;
     return made;
 }
 

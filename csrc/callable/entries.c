@@ -7,41 +7,44 @@
  *
  * Threads: everything here needs the GIL. Making a call interface, calling a hook and allocating
  * memory may run Python code. The table is read after these steps, so a lookup finds the entries
- * that another thread adds meanwhile. */
+ * that another thread adds meanwhile. The result may be a borrowed reference, since a callable owns
+ * all singles that it ever had. On free-threaded builds, the parts change only in NC_ALONE. */
 #include "entries.h"
 
 #include "callinterface.h"
 #include "construct.h"
 #include "platform/lists.h"
 
-/* The number of entries that native callers find: 0 if a subclass overrides __call__. While an
- * entry is added, the table and the tuple of parts may differ in length; the smaller length
- * counts. */
+/* The number of entries. While an entry is added, the table and the tuple of parts may differ in
+ * length; the smaller length counts. */
+static inline Py_ssize_t complete(const NcCallable *self)
+{
+    PyObject *parts = nc_more(self)->parts;
+    Py_ssize_t most = parts != NULL ? PyTuple_GET_SIZE(parts) : self->cif != NULL;
+    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(nc_calls(self));
+    return count < most ? count : most;
+}
+
+/* The number of entries that native callers find: 0 if a subclass overrides __call__. */
 static inline Py_ssize_t offered(NcCallable *self)
 {
-    PyObject *parts = self->more->parts;
-    Py_ssize_t most = parts != NULL ? PyTuple_GET_SIZE(parts) : self->cif != NULL;
-    Py_ssize_t count = (Py_ssize_t)nc_calltable_count(self->calls);
-    return nc_native_table((PyObject *)self) == NULL ? 0 : count < most ? count : most;
+    return nc_native_table((PyObject *)self) == NULL ? 0 : complete(self);
 }
 
 static inline NcCallable *part_at(const NcCallable *self, Py_ssize_t position)
 {
-    return (NcCallable *)(void *)PyTuple_GET_ITEM(self->more->parts, position);
+    return (NcCallable *)(void *)PyTuple_GET_ITEM(nc_more(self)->parts, position);
 }
 
 /* Returns the part that has the entry for a signature, as a borrowed reference, or NULL if no part
  * has it. The part of a single is the single itself. */
 static inline NcCallable *part_of(NcCallable *self, const NcCallInterface *cif)
 {
-    const PyNativeCallableEntry *entries = self->calls->entries;
-    if (self->more->parts == NULL) {
-        return entries[0].signature == cif->text && self->cif != NULL &&
-                       nc_native_table((PyObject *)self) != NULL
-                   ? self
-                   : NULL;
-    }
     Py_ssize_t count = offered(self);
+    const PyNativeCallableEntry *entries = nc_calls(self)->entries; /* `count` or more */
+    if (nc_more(self)->parts == NULL) {
+        return count != 0 && entries[0].signature == cif->text ? self : NULL;
+    }
     for (Py_ssize_t i = 0; i < count; i++) {
         if (entries[i].signature == cif->text) {
             return part_at(self, i);
@@ -56,9 +59,9 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallInterface *cif)
 {
     PyObject *text = PyTuple_GET_ITEM(cif->alone, 0);
     NcCallable *part = NULL;
-    if (self->more->specializer != NULL) {
+    if (nc_more(self)->specializer != NULL) {
         PyObject *done =
-            PyObject_CallFunctionObjArgs(nc_hooks.specialize, (PyObject *)self, text, NULL);
+            PyObject_CallFunctionObjArgs(NC_HOOK(specialize), (PyObject *)self, text, NULL);
         if (done == NULL) {
             return NULL;
         }
@@ -66,7 +69,7 @@ NC_NOINLINE NcCallable *missing(NcCallable *self, const NcCallInterface *cif)
         part = part_of(self, cif);
     }
     if (part == NULL) {
-        Py_XDECREF(PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, text, NULL));
+        Py_XDECREF(PyObject_CallFunctionObjArgs(NC_HOOK(no_entry), (PyObject *)self, text, NULL));
     }
     return part;
 }
@@ -105,23 +108,20 @@ NcCallable *nc_entries_part(NcCallable *self, PyObject *signature)
     }
     if (offered(self) != 1) {
         Py_XDECREF(
-            PyObject_CallFunctionObjArgs(nc_hooks.no_entry, (PyObject *)self, Py_None, NULL));
+            PyObject_CallFunctionObjArgs(NC_HOOK(no_entry), (PyObject *)self, Py_None, NULL));
         return NULL;
     }
-    return self->more->parts != NULL ? part_at(self, 0) : self;
+    return nc_more(self)->parts != NULL ? part_at(self, 0) : self;
 }
 
 PyObject *nc_entries_only(NcCallable *self)
 {
-    if (NC_UNLIKELY(self->more->only == NULL)) {
+    PyObject *only = nc_kept(&nc_more(self)->only);
+    if (NC_UNLIKELY(only == NULL)) {
         NcMore *more = nc_callable_more(self);
-        PyObject *made = more != NULL ? nc_callable_alone(self) : NULL;
-        if (made == NULL) {
-            return NULL;
-        }
-        nc_keep_first(&more->only, made);
+        only = more != NULL ? nc_keep_first(&more->only, nc_callable_alone(self)) : NULL;
     }
-    return self->more->only;
+    return only;
 }
 
 PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
@@ -130,12 +130,12 @@ PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
     if (part != NULL && (PyObject *)part == object) {
         part = (NcCallable *)(void *)nc_entries_only(part);
     }
-    if (part != NULL && NC_UNLIKELY(!part->more->is_entry)) {
+    if (part != NULL && NC_UNLIKELY(!__atomic_load_n(&nc_more(part)->is_entry, __ATOMIC_RELAXED))) {
         NcMore *more = nc_callable_more(part);
         if (more == NULL) {
             return NULL;
         }
-        more->is_entry = 1;
+        __atomic_store_n(&more->is_entry, 1, __ATOMIC_RELAXED);
         (void)nc_callable_shared((PyObject *)part);
     }
     return Py_XNewRef((PyObject *)part);
@@ -172,10 +172,10 @@ PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
     if (count == 0) {
         return PyTuple_New(0);
     }
-    if (self->more->parts == NULL) {
+    if (nc_more(self)->parts == NULL) {
         return Py_NewRef(self->cif->alone);
     }
-    NcMore *more = self->more;
+    NcMore *more = nc_more(self);
     if (more->signatures == NULL || PyTuple_GET_SIZE(more->signatures) != count) {
         PyObject *texts = PyTuple_New(count);
         for (Py_ssize_t i = 0; texts != NULL && i < count; i++) {
@@ -193,9 +193,10 @@ PyObject *nc_entries_signatures(PyObject *object, void *Py_UNUSED(closure))
 PyObject *nc_entries_rows(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    const PyNativeCallableTable *table = self->calls;
+    const Py_ssize_t count = complete(self);
+    const PyNativeCallableTable *table = nc_calls(self); /* has `count` entries or more */
     PyObject *entries = PyList_New(0);
-    for (size_t i = 0; entries != NULL && i < nc_calltable_count(table); i++) {
+    for (Py_ssize_t i = 0; entries != NULL && i < count; i++) {
         const PyNativeCallableEntry *entry = &table->entries[i];
         nc_list_take(&entries, Py_BuildValue("(sNn)", entry->signature,
                                              PyLong_FromVoidPtr(nc_calltable_funcptr(entry)),

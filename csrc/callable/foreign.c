@@ -87,7 +87,7 @@ PyObject *nc_capsule_entry(PyObject *Py_UNUSED(module), PyObject *made)
     if (owner == NULL || !PyObject_TypeCheck(owner, (PyTypeObject *)&NcCallable_Type)) {
         Py_RETURN_NONE;
     }
-    const PyNativeCallableTable *table = ((NcCallable *)(void *)owner)->calls;
+    const PyNativeCallableTable *table = nc_calls((NcCallable *)(void *)owner);
     return Py_NewRef(nc_calltable_count(table) == 1 &&
                              nc_calltable_funcptr(&table->entries[0]) ==
                                  PyCapsule_GetPointer(made, PyCapsule_GetName(made))
@@ -119,14 +119,10 @@ static PyObject *entry_name;                /* "nativecall" */
 /* Returns the bridge of a kind as a borrowed reference, or NULL with an exception. */
 static PyObject *bridge_of(int kind)
 {
-    if (NC_UNLIKELY(bridges[kind] == NULL)) {
-        PyObject *found = PyImport_ImportModule(kinds[kind].bridge);
-        if (found == NULL) {
-            return NULL;
-        }
-        nc_keep_first(&bridges[kind], found);
-    }
-    return bridges[kind];
+    PyObject *found = nc_kept(&bridges[kind]);
+    return NC_LIKELY(found != NULL)
+               ? found
+               : nc_keep_first(&bridges[kind], PyImport_ImportModule(kinds[kind].bridge));
 }
 
 /* Returns the recipe for the foreign callables of an entry: a tuple, or None if SciPy cannot call
@@ -137,16 +133,13 @@ static PyObject *form_of(int kind, PyObject *entry)
     const NcCallable *self = (const NcCallable *)(void *)entry;
     NcCallInterface *cif = self->cif;
     int usual = (NC_SINGLE_FLAGS(self) & ~NO_MATTER) == 0;
-    PyObject *form = usual ? cif->forms[kind] : NULL;
+    PyObject *form = usual ? nc_kept(&cif->forms[kind]) : NULL;
     if (NC_LIKELY(form != NULL)) {
         return Py_NewRef(form);
     }
     PyObject *bridge = bridge_of(kind);
     form = bridge != NULL ? PyObject_CallMethod(bridge, "form", "O", entry) : NULL;
-    if (form != NULL && usual) {
-        nc_keep_first(&cif->forms[kind], Py_NewRef(form));
-    }
-    return form;
+    return usual ? Py_XNewRef(nc_keep_first(&cif->forms[kind], form)) : form;
 }
 
 /* `form`: (the function pointer class, the class of the object that is cast (c_void_p), the address
@@ -268,9 +261,9 @@ static int owns_more(const PyTypeObject *type)
 
 void nc_foreign_forget(NcCallable *self)
 {
-    NcMore *more = self->more;
+    NcMore *more = nc_more(self);
     if (more != &nc_no_more) {
-        more->changes++;
+        (void)__atomic_add_fetch(&more->changes, 1, __ATOMIC_RELAXED);
         for (int kind = 0; kind < NC_FOREIGN_KINDS; kind++) {
             Py_CLEAR(more->foreign[kind].entry);
             Py_CLEAR(more->foreign[kind].object);
@@ -297,7 +290,7 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     PyObject *entry = NULL;
     PyObject *foreign = NULL;
     NcMore *more = nc_callable_more(holder != NULL ? holder : self);
-    size_t changes = more != NULL ? more->changes : 0;
+    size_t changes = more != NULL ? nc_load_relaxed_size(&more->changes) : 0;
     int more_to_own = owns_more(Py_TYPE(self));
     if (more == NULL) {
         return NULL;
@@ -322,7 +315,7 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
     }
     if (foreign != NULL && entry != NULL && holder != NULL && !more_to_own) {
         NC_BEGIN_SECTION(holder);
-        if (more->changes == changes) {
+        if (nc_load_relaxed_size(&more->changes) == changes) {
             Py_XSETREF(more->foreign[kind].entry, Py_NewRef(entry));
             Py_XSETREF(more->foreign[kind].object, Py_NewRef(foreign));
         }
@@ -338,8 +331,9 @@ static inline PyObject *kept(NcCallable *self, NcCallable *holder, int kind, PyO
     if (NC_LIKELY(holder != NULL && !owns_more(Py_TYPE(self)))) {
         PyObject *foreign;
         NC_BEGIN_SECTION(holder);
-        const PyObject *entry = holder->more->foreign[kind].entry;
-        foreign = entry != NULL && Py_REFCNT(entry) > 1 ? holder->more->foreign[kind].object : NULL;
+        const PyObject *entry = nc_more(holder)->foreign[kind].entry;
+        foreign =
+            entry != NULL && Py_REFCNT(entry) > 1 ? nc_more(holder)->foreign[kind].object : NULL;
         Py_XINCREF(foreign);
         NC_END_SECTION();
         if (NC_LIKELY(foreign != NULL)) {

@@ -50,8 +50,11 @@ PyObject *nc_library_kept(PyObject *owner)
     }
     if (owner != NULL && PyObject_TypeCheck(owner, (PyTypeObject *)(void *)&NcCallable_Type)) {
         const NcCallable *callable = (const NcCallable *)(void *)owner;
-        kept = nc_library_kept(callable->owner);
-        owner = callable->more->owners;
+        NC_BEGIN_SECTION(owner);
+        PyObject *owners = nc_more(callable)->owners;
+        kept = nc_library_kept(owners != NULL ? owners : callable->owner);
+        NC_END_SECTION();
+        return kept;
     }
     const int is_list = owner != NULL && PyList_Check(owner);
     if (is_list || (owner != NULL && PyTuple_Check(owner))) { /* several owners, or a symbol */

@@ -20,7 +20,11 @@
  * exporters, and code that the match hook calls. On a table hit, it runs no user code except the
  * buffer exporters of arrays. If an object refuses to export a buffer, that exception is cleared.
  * Exceptions of hooks propagate, except a TypeError of the specialize hook if the rule has a
- * choice. */
+ * choice.
+ *
+ * Threads: a call reads the parts and the dispatcher without a lock; only NC_ALONE removes them
+ * (platform/lock.h). Words of a dispatcher's table are atomic. `known_types` only grows, under a
+ * lock; a type is published with its class. */
 #include "overload.h"
 
 #include "call/calls.h"
@@ -135,7 +139,7 @@ static void learn_type(PyObject *value)
                          type == &PyByteArray_Type || strcmp(type->tp_name, "numpy.ndarray") == 0
                      ? CLASS_BUFFER
                      : CLASS_UNKNOWN;
-    if (known_types[place].type == type || (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    if (known_types[place].type == type || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
         return;
     }
     int is_numpy = class_ == CLASS_UNKNOWN && strncmp(type->tp_name, "numpy.", 6) == 0;
@@ -166,7 +170,7 @@ static void learn_type(PyObject *value)
 enum { MEMO_BITS = 6, MEMO_PLACES = 1 << MEMO_BITS, MEMO_PROBES = 4, CHOICE_BITS = 12 };
 
 struct NcDispatcher {
-    size_t references; /* held by the callable, and by each call that runs an exporter */
+    size_t references; /* atomic: of the callable, and of each call that may stop meanwhile */
     PyObject *parts;   /* borrowed: the callable keeps all parts that it ever had */
     int takes_arrays;  /* 1 if arrays have classes */
     int export;        /* export flags for arrays */
@@ -174,7 +178,6 @@ struct NcDispatcher {
     unsigned char int_class[2][64]; /* for ints that fit in 64 bits, by sign and bit length */
     uint64_t memo[MEMO_PLACES];     /* atomic: the classes of arguments, then the position of the
                                        part to call in CHOICE_BITS bits; 0: an empty place */
-    struct NcDispatcher *before;    /* without the GIL: replaced, but a call may still read it */
 };
 
 /* The letter of an argument, or of its target if numbers are passed by reference. */
@@ -260,23 +263,8 @@ static NcDispatcher *dispatcher_new(PyObject *parts)
 void nc_dispatcher_release(NcDispatcher *self)
 {
     if (self != NULL && __atomic_sub_fetch(&self->references, 1, __ATOMIC_ACQ_REL) == 0) {
-        nc_dispatcher_release(self->before);
         PyMem_Free(self);
     }
-}
-
-void nc_dispatcher_forget(NcMore *more)
-{
-    NcDispatcher *old = more->dispatcher;
-    nc_store_release_ptr(&more->dispatcher, NULL);
-#if defined(Py_GIL_DISABLED)
-    if (old != NULL) { /* calls read it without a reference */
-        old->before = more->retired;
-        more->retired = old;
-    }
-#else
-    nc_dispatcher_release(old);
-#endif
 }
 
 /* Bit length, but 1 for 0: every integer type that can hold 1 can hold 0. */
@@ -324,7 +312,7 @@ NC_NOINLINE int class_of_array(NcCallable *owner, NcDispatcher *self, PyObject *
         }
         PyBuffer_Release(&buffer);
     }
-    int is_present = owner->more->dispatcher == self;
+    int is_present = nc_load_relaxed_ptr(&nc_more(owner)->dispatcher) == self;
     nc_dispatcher_release(self);
     if (!is_present) {
         return CLASS_UNKNOWN;
@@ -428,7 +416,7 @@ static void remember(NcCallable *owner, NcDispatcher *self, PyObject *const *arg
 static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t nargs)
 {
     NcCallable *part = NULL;
-    PyObject *parts = Py_XNewRef(self->more->parts);
+    PyObject *parts = Py_XNewRef(nc_more(self)->parts);
     long cost = 0;
     if (parts == NULL) {
         /* The garbage collector has cleared the callable, and a finalizer has then called its
@@ -440,7 +428,7 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
     if (choice == -1 || (choice >= 0 && cost != NC_COST_EXACT)) {
         part = nc_callable_for_call(self, args, nargs);
         if (part == NULL && choice == -1 && !PyErr_Occurred()) {
-            Py_XDECREF(nc_call_with(nc_hooks.no_overload, (PyObject *)self, args, nargs, NULL));
+            Py_XDECREF(nc_call_with(NC_HOOK(no_overload), (PyObject *)self, args, nargs, NULL));
         } else if (part == NULL && choice >= 0 && PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear(); /* no entry could be made */
         }
@@ -454,15 +442,19 @@ static NcCallable *choose(NcCallable *self, PyObject *const *args, Py_ssize_t na
          * choice. */
         NcDispatcher *dispatcher = NULL;
         NC_BEGIN_SECTION(self);
-        if (self->more->parts == parts) {
-            if (self->more->dispatcher == NULL) {
-                nc_store_release_ptr(&self->more->dispatcher, dispatcher_new(parts));
-            }
-            dispatcher = self->more->dispatcher;
+        if (nc_more(self)->parts == parts && nc_more(self)->dispatcher == NULL) {
+            nc_store_release_ptr(&nc_more(self)->dispatcher, dispatcher_new(parts));
+        }
+        dispatcher = nc_more(self)->dispatcher;
+        if (dispatcher != NULL && dispatcher->parts == parts) {
+            (void)__atomic_add_fetch(&dispatcher->references, 1, __ATOMIC_RELAXED);
+        } else {
+            dispatcher = NULL;
         }
         NC_END_SECTION();
         if (dispatcher != NULL) {
             remember(self, dispatcher, args, nargs, choice, cost);
+            nc_dispatcher_release(dispatcher);
         } else if (PyErr_Occurred()) {
             Py_CLEAR(part);
         }
@@ -494,7 +486,7 @@ PyObject *nc_vectorcall_overloaded(PyObject *object, PyObject *const *args, size
                                    PyObject *kwnames)
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    const NcMore *more = self->more;
+    const NcMore *more = nc_more(self);
     NcDispatcher *dispatcher = (NcDispatcher *)nc_load_acquire_ptr(&more->dispatcher);
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (NC_LIKELY(dispatcher != NULL && kwnames == NULL)) {

@@ -11,5 +11,3 @@ PyObject *nc_method_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t
 
 /* Releases a reference to a dispatcher, which may be NULL. */
 void nc_dispatcher_release(NcDispatcher *dispatcher);
-/* Removes a callable's dispatcher: its entries or its specialize hook changed. */
-void nc_dispatcher_forget(NcMore *more);

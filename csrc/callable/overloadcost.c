@@ -149,7 +149,7 @@ int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *val
     int is_exact = code == 'V'   ? nc_is_view(cif, index, value)
                    : code != 'T' ? 0
                    : Py_IS_TYPE(value, nc_record_class)
-                       ? cif->layouts[index] != NULL && nc_record_has(value, cif->layouts[index])
+                       ? nc_record_has(value, nc_kept(&cif->layouts[index]))
                        : nc_take_struct(PyTuple_GET_ITEM(cif->types, index), value, NULL);
     if (is_exact != 0) {
         return is_exact < 0 ? -2 : NC_COST_EXACT;
@@ -158,7 +158,7 @@ int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *val
         return NC_COST_EXACT;
     }
     answer = PyObject_CallFunctionObjArgs(
-        nc_hooks.match, PyTuple_GET_ITEM(cif->types, index), value,
+        NC_HOOK(match), PyTuple_GET_ITEM(cif->types, index), value,
         cif->arguments[index].readonly ? Py_True : Py_False, cif->policies, NULL);
     if (answer == NULL) {
         return -2;

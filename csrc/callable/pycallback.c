@@ -146,7 +146,7 @@ static int has_failed(const NcPyCallback *self)
 {
     const NcStash *stash = self->stash;
     return stash != NULL && !self->spec->frees &&
-           (stash->exception != NULL || nc_stash_call_failed(stash));
+           (nc_load_relaxed_ptr(&stash->exception) != NULL || nc_stash_call_failed(stash));
 }
 
 static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
@@ -210,8 +210,10 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
     if (!self->spec->sets_errno || !tell_by_errno()) {
         int may_leave =
             !has_before && (nc_is_called_from_python() || (self->spec->python_errors && held));
-        PyObject *shown = self->function != NULL ? self->function : nc_pycallback_name(self);
+        PyObject *shown =
+            Py_NewRef(self->function != NULL ? self->function : nc_pycallback_name(self));
         left = nc_exception_place(self->stash, may_leave, shown, self->stub);
+        Py_DECREF(shown);
     }
     Py_XDECREF(value);
     call->ending |= NC_PYCALLBACK_FAILED;
@@ -347,15 +349,15 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
         /* Memory given to C must live until the end of the call to which the function was passed,
          * so keep all results. Without a stash, the callback is closed, and keeps none. */
         if (self->stash != NULL) {
-            if (self->kept == NULL) {
-                self->kept = PyList_New(0);
-            }
-            status = self->kept != NULL ? PyList_Append(self->kept, kept) : -1;
+            PyObject *list = nc_kept(&self->kept);
+            list = Py_XNewRef(list != NULL ? list : nc_keep_first(&self->kept, PyList_New(0)));
+            status = list != NULL ? PyList_Append(list, kept) : -1;
+            Py_XDECREF(list);
         }
-        Py_DECREF(kept);
     } else {
-        Py_XSETREF(self->kept, kept);
+        kept = __atomic_exchange_n(&self->kept, kept, __ATOMIC_ACQ_REL);
     }
+    Py_XDECREF(kept);
     return status;
 }
 
@@ -363,10 +365,11 @@ static int keep_result(NcPyCallback *self, PyObject *kept)
 static int kept_result(NcPyCallback *self, PyObject *who, PyObject *value, void *out)
 {
     void *address;
-    if (self->kept == NULL && (self->kept = PyDict_New()) == NULL) {
+    PyObject *kept = nc_kept(&self->kept);
+    kept = Py_XNewRef(kept != NULL ? kept : nc_keep_first(&self->kept, PyDict_New()));
+    if (kept == NULL) {
         return -1;
     }
-    PyObject *kept = Py_NewRef(self->kept); /* nc_keep_in may run code that closes the callback */
     int status = nc_keep_in(kept, self->spec->result, who, -1, value, &address);
     Py_DECREF(kept);
     if (status == 0) {
@@ -441,7 +444,7 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
  * waits for the GIL, the old names may be read (waiting.h), so the new tuple keeps them alive. */
 static PyObject *result_name(NcPyCallback *self)
 {
-    PyObject *names = self->names;
+    PyObject *names = nc_kept(&self->names);
     if (!PyTuple_Check(names) || PyTuple_GET_SIZE(names) == 3) {
         PyObject *made =
             !PyTuple_Check(names)
@@ -455,8 +458,12 @@ static PyObject *result_name(NcPyCallback *self)
         if (all == NULL) {
             return NULL;
         }
-        nc_store_release_ptr(&self->names, all);
-        Py_DECREF(names);
+        if (nc_exchange_ptr(&self->names, names, all)) {
+            Py_DECREF(names);
+        } else { /* another thread was first */
+            Py_DECREF(all);
+            all = nc_kept(&self->names);
+        }
         names = all;
     }
     return PyTuple_GET_ITEM(names, 1);
@@ -500,7 +507,7 @@ static inline int store_exact(const NcPyCallback *self, PyObject *value, void *o
         return 1;
     }
     if (self->spec->letter == 'T') {
-        PyObject *layout = self->spec->result->layouts[0];
+        PyObject *layout = nc_kept(&self->spec->result->layouts[0]);
         if (layout == NULL || !nc_record_has(value, layout) || nc_record_leads_on(layout)) {
             return 0;
         }
@@ -531,7 +538,7 @@ void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **ar
         for (size_t i = 1; i <= count; i++) {
             drop_or_spare(args[i]);
         }
-        if (NC_UNLIKELY(nc_threads_with_reports != 0)) {
+        if (NC_UNLIKELY(__atomic_load_n(&nc_threads_with_reports, __ATOMIC_RELAXED) != 0)) {
             (void)nc_report_taken(self->stub);
         }
         leave(self, call);

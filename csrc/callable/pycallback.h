@@ -36,7 +36,8 @@
  * fields of an NcPyCallback need the GIL, with two exceptions: `spec` never changes, and `names`
  * may be read while a thread waits for the GIL (waiting.h). After a call has left Python, another
  * thread may drop the last reference before the call returns. So a call reads no field after it has
- * left Python. */
+ * left Python. On free-threaded builds, `names` and `kept` are atomic. `function`, `stash` and
+ * `kept` are removed only in NC_ALONE (platform/lock.h), so calls read them without a lock. */
 #pragma once
 
 #include "layout.h"
@@ -151,7 +152,8 @@ void nc_pycallback_set_enter(NcCallbackSpec *spec);
 /* The function's name in messages, a borrowed str. */
 static inline PyObject *nc_pycallback_name(const NcPyCallback *self)
 {
-    return PyTuple_Check(self->names) ? PyTuple_GET_ITEM(self->names, 0) : self->names;
+    PyObject *names = nc_kept(&self->names);
+    return PyTuple_Check(names) ? PyTuple_GET_ITEM(names, 0) : names;
 }
 
 extern PyTypeObject NcPyCallback_Type;

@@ -203,7 +203,7 @@ static PyObject *pycallback_vectorcall(PyObject *type, PyObject *const *args, si
 static int learn(const NcCallInterface *cif, Py_ssize_t index)
 {
     NcArgument *argument = &cif->arguments[index];
-    PyObject *found = PyObject_CallFunction(nc_hooks.passed, "OOn",
+    PyObject *found = PyObject_CallFunction(NC_HOOK(passed), "OOn",
                                             PyTuple_GET_ITEM(cif->types, index), cif, index);
     const char *signature;
     Py_ssize_t length;
@@ -214,29 +214,33 @@ static int learn(const NcCallInterface *cif, Py_ssize_t index)
     }
     if (found != Py_None) {
         if (!PyArg_ParseTuple(found, "s#OO", &signature, &length, &callee, &spec) ||
-            nc_key_intern(signature, (size_t)length, &argument->function) < 0) {
+            nc_key_intern(signature, (size_t)length, &signature) < 0) {
             Py_DECREF(found);
             return -1;
         }
-        nc_keep_first(&argument->callee, Py_NewRef(callee));
+        (void)nc_exchange_ptr(&argument->function, NULL, (void *)(uintptr_t)signature);
+        (void)nc_keep_first(&argument->callee, Py_NewRef(callee));
         Py_INCREF(spec);
         Py_SETREF(found, spec);
     }
-    nc_keep_first(&argument->passed, found);
+    (void)nc_keep_first(&argument->passed, found);
     return 0;
 }
 
-/* Returns NcPyCallback.names for a function that is passed to a call, as a new reference. Caches
- * the last result. */
+/* Returns NcPyCallback.names for a function that is passed to a call, as a new reference. With the
+ * GIL, caches the last result. */
 static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObject *name,
                                  Py_ssize_t index)
 {
-    PyObject *names = argument->names;
+    PyObject *names = NC_WITHOUT_GIL ? NULL : argument->names;
     if (names == NULL || PyTuple_GET_ITEM(names, 0) != own_name ||
         PyTuple_GET_ITEM(names, 1) != name) {
         names = Py_BuildValue("(OOn)", own_name, name, index);
         if (names == NULL) {
             return NULL;
+        }
+        if (NC_WITHOUT_GIL) {
+            return names;
         }
         Py_XSETREF(argument->names, names);
     }
@@ -249,7 +253,7 @@ static PyObject *names_of_passed(NcArgument *argument, PyObject *own_name, PyObj
 static int pass_python(NcArgument *argument, PyObject *name, Py_ssize_t index, PyObject *function,
                        PyObject *own_name, NcPointer *out)
 {
-    NcCallbackSpec *spec = (NcCallbackSpec *)(void *)argument->passed;
+    NcCallbackSpec *spec = (NcCallbackSpec *)(void *)nc_kept(&argument->passed);
     PyObject *names =
         spec->passed ? names_of_passed(argument, own_name, name, index) : Py_NewRef(own_name);
     NcPyCallback *made = names != NULL ? nc_pycallback_make(spec, function, names) : NULL;
@@ -278,20 +282,19 @@ static int compares(const char *signature)
 static int pass_converted(NcArgument *argument, NcCallable *callable, uintptr_t refuse,
                           NcPointer *out)
 {
-    if (compares(argument->function)) {
+    if (compares((const char *)nc_load_relaxed_ptr(&argument->function))) {
         return 0;
     }
-    PyObject *wanted = Py_NewRef(argument->callee);
-    if (!Py_IS_TYPE(wanted, &NcCallInterface_Type)) {
-        Py_SETREF(wanted, (PyObject *)nc_callinterface_of(wanted));
+    PyObject *wanted = nc_kept(&argument->wanted);
+    if (wanted == NULL) {
+        wanted = nc_keep_first(&argument->wanted,
+                               (PyObject *)nc_callinterface_of(nc_kept(&argument->callee)));
         if (wanted == NULL) {
             return -1;
         }
-        Py_XSETREF(argument->callee, Py_NewRef(wanted));
     }
     PyObject *thunk =
         nc_convert_passed(callable, (NcCallInterface *)(void *)wanted, refuse, &out->address);
-    Py_DECREF(wanted);
     if (thunk == NULL) {
         return PyErr_Occurred() ? -1 : 0;
     }
@@ -304,22 +307,23 @@ int nc_pycallback_pass(const NcCallInterface *cif, PyObject *name, Py_ssize_t in
                        PyObject *value, NcPointer *out)
 {
     NcArgument *argument = &cif->arguments[index];
-    if (argument->passed == NULL && learn(cif, index) < 0) {
+    if (nc_kept(&argument->passed) == NULL && learn(cif, index) < 0) {
         return -1;
     }
-    if (argument->function == NULL) {
+    const char *signature = (const char *)nc_load_relaxed_ptr(&argument->function);
+    if (signature == NULL) {
         return 0;
     }
     PyObject *bound = PyMethod_Check(value) ? PyMethod_GET_FUNCTION(value) : value;
     if (PyFunction_Check(bound)) {
         PyObject *own_name = ((PyFunctionObject *)(void *)bound)->func_name;
-        return argument->passed != Py_None
+        return nc_kept(&argument->passed) != Py_None
                    ? pass_python(argument, name, index, value, own_name, out)
                    : 0;
     }
     /* C code that passes Python objects holds the GIL. */
-    uintptr_t refuse = strchr(argument->function, 'O') ? 0 : NC_FLAG_NEEDS_GIL;
-    out->address = nc_native_function(value, argument->function, refuse);
+    uintptr_t refuse = strchr(signature, 'O') ? 0 : NC_FLAG_NEEDS_GIL;
+    out->address = nc_native_function(value, signature, refuse);
     if (out->address == NULL) {
         return PyObject_TypeCheck(value, (PyTypeObject *)&NcCallable_Type)
                    ? pass_converted(argument, (NcCallable *)(void *)value, refuse, out)
@@ -425,7 +429,6 @@ static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* The tp_clear of callbacks, and the implementation of close(). */
 static int pycallback_clear(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
@@ -451,7 +454,10 @@ static void pycallback_dealloc(PyObject *object)
 
 static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    (void)pycallback_clear(object);
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
+    Py_XDECREF(nc_swap_alone(&self->function, NULL));
+    Py_XDECREF(nc_swap_alone(&self->stash, NULL));
+    Py_XDECREF(nc_swap_alone(&self->kept, NULL));
     Py_RETURN_NONE;
 }
 

@@ -108,5 +108,4 @@ static inline int nc_get_P(NcCallable *self, PyObject *const *args, Py_ssize_t i
     NC_TRAMPOLINE_VECTORCALL(name, count)
 
 /* The callable's target, as a C function of type `result (*)(...)`. */
-#define NC_TARGET(self, result, ...)                                                               \
-    ((result (*)(__VA_ARGS__))(uintptr_t)nc_load_relaxed_ptr(&NC_SINGLE_TARGET(self)))
+#define NC_TARGET(self, result, ...) ((result (*)(__VA_ARGS__))(uintptr_t)NC_SINGLE_TARGET(self))

@@ -25,7 +25,7 @@ PyObject *nc_code_layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
  * addresses, only indices into the table nc_symbols, which it finds through its context. An object
  * file without addresses links in half the time. */
 #define SYMBOLS(DATA, FUNCTION)                                                                    \
-    DATA(left, NULL)                                                                               \
+    DATA(nc_left_count, &nc_left_count)                                                            \
     FUNCTION(PyGILState_Ensure)                                                                    \
     FUNCTION(PyGILState_Release)                                                                   \
     FUNCTION(nc_exception_settle)                                                                  \
@@ -57,7 +57,6 @@ void nc_symbols_ready(void)
     /* Not static: on Windows, the addresses of imported data are only known at run time. */
     void *const addresses[] = {SYMBOLS(DATA_ADDRESS, SYMBOL_ADDRESS)};
     memcpy(places, addresses, sizeof(places));
-    nc_left_mirror(&places[0]);
 }
 
 /* code_symbols(): {name: address}, in the order of the table; the last item is the table itself. */

@@ -8,7 +8,5 @@
 
 #include "values/pointers.h"
 
-/* Fills the table `nc_symbols` (layout.h). Call it before any object refers to the table. The first
- * item of the table is the number of threads in which a Python function left an exception
- * (nc_left_count). */
+/* Fills the table `nc_symbols` (layout.h). Call it before any object refers to the table. */
 void nc_symbols_ready(void);

@@ -30,17 +30,17 @@ static int has_functions(void)
 
 PyObject *nc_of_cffi(PyObject **place, const char *name)
 {
-    if (*place == NULL) {
+    PyObject *found = (PyObject *)nc_load_acquire_ptr(place);
+    if (found == NULL) {
         PyObject *module = PyImport_ImportModule("_cffi_backend");
-        PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+        found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
         Py_XDECREF(module);
-        if (*place == NULL) {
-            *place = found;
-        } else {
-            Py_XDECREF(found); /* another thread was first */
+        if (found != NULL && !nc_exchange_ptr(place, NULL, found)) {
+            Py_DECREF(found); /* another thread was first */
+            found = (PyObject *)nc_load_acquire_ptr(place);
         }
     }
-    return *place;
+    return found;
 }
 
 PyObject *nc_cffi_pointer(void *address, PyObject *type)

@@ -39,7 +39,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (count < 0) {
         return PyErr_Format(PyExc_ValueError, "'count' must be 0 or more (got %zd)", count);
     }
-    if ((of->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0) {
+    if (PyType_HasFeature(of, Py_TPFLAGS_IS_ABSTRACT)) {
         return PyErr_Format(PyExc_TypeError,
                             "class '%s' cannot be instantiated: it has __abstractmethods__",
                             of->tp_name);
@@ -142,7 +142,7 @@ static PyObject *array_field(Array *self, PyObject *name)
             if (self->count != 0) {
                 place = self->first + cls->parts[p].offset + (intptr_t)field->offset;
             }
-            return PyObject_CallFunction(nc_hooks.view_array, "OONzO", self, name,
+            return PyObject_CallFunction(NC_HOOK(view_array), "OONzO", self, name,
                                          PyLong_FromVoidPtr(place), field->type,
                                          (PyObject *)part->type);
         }

@@ -89,7 +89,7 @@ static PyObject *class_of_description(PyObject *named, PyObject *description)
 static PyObject *describe(PyObject *name, PyObject *bases, PyObject *space)
 {
     PyObject *said =
-        PyObject_CallFunctionObjArgs(nc_hooks.describe_class, name, bases, space, NULL);
+        PyObject_CallFunctionObjArgs(NC_HOOK(describe_class), name, bases, space, NULL);
     if (said == NULL || said == Py_None) {
         return said;
     }
@@ -131,7 +131,7 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
 static int publish(PyTypeObject *type, NcClass *cls)
 {
     PyObject *found =
-        PyObject_CallFunction(nc_hooks.publish_class, "ON", type, PyLong_FromVoidPtr(cls));
+        PyObject_CallFunction(NC_HOOK(publish_class), "ON", type, PyLong_FromVoidPtr(cls));
     int status = found != NULL ? 0 : -1;
     Py_ssize_t position = 0;
     PyObject *name;
@@ -295,7 +295,7 @@ static PyObject *construct(PyObject *cls, PyObject *const *args, size_t nargsf, 
     PyTypeObject *type = (PyTypeObject *)(void *)cls;
     const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     if (type->tp_init != object_init || type->tp_new != PyBaseObject_Type.tp_new ||
-        (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0 || names != NULL) {
+        PyType_HasFeature(type, Py_TPFLAGS_IS_ABSTRACT) || names != NULL) {
         return call_by_tuple(cls, args, count, names);
     }
     return count == 0 ? type->tp_alloc(type, 0) : construct_of(type, args, count);

@@ -82,7 +82,7 @@ static int bind_callable(Method *self, PyObject *given, int takes_fields)
     NcCallable *callable = (NcCallable *)(void *)given;
     if (!PyObject_TypeCheck(given, (PyTypeObject *)(void *)&NcCallable_Type) ||
         !nc_has_one(callable) || callable->cif->nargs == 0 ||
-        callable->cif->arguments[0].code != 'P' || callable->more->self_class != NULL) {
+        callable->cif->arguments[0].code != 'P' || nc_more(callable)->self_class != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "a method needs a callable with one entry whose first argument is a pointer, "
                      "and that no other method uses (got %R)",

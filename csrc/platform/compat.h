@@ -88,19 +88,6 @@ NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
     return found;
 }
 
-/* PyDict_GetItemRef (3.13): returns a new reference, or NULL if the key is missing or, with an
- * exception, if the look-up fails. */
-NC_STATIC_INLINE PyObject *nc_dict_get(PyObject *dict, PyObject *key)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    PyObject *found;
-    (void)PyDict_GetItemRef(dict, key, &found);
-    return found;
-#else
-    return Py_XNewRef(PyDict_GetItemWithError(dict, key));
-#endif
-}
-
 /* Reads a Python int of at most one digit (30 or 15 bits), the common case, without a call. Returns
  * 0 for other objects. Uses PyUnstable_Long_IsCompact from 3.12 on. */
 NC_HOT_INLINE int nc_small_integer(PyObject *value, long *out)

@@ -55,9 +55,10 @@ static void put(NcStash *self, PyObject *exception, PyObject *object)
     NC_LOCK(&stashing);
     int is_taken = !self->closed && self->exception == NULL;
     if (is_taken) {
-        self->exception = exception;
+        nc_store_relaxed_ptr(&self->exception, exception);
         self->order = stashed++;
-        (self->first != NULL ? self->first : self)->failed = 1;
+        NcStash *first = self->first != NULL ? self->first : self;
+        __atomic_store_n(&first->failed, 1, __ATOMIC_RELAXED);
     }
     NC_UNLOCK(&stashing);
     if (!is_taken) {
@@ -70,7 +71,7 @@ static void stash_report(PyObject *object)
 {
     NcStash *self = (NcStash *)(void *)object;
     PyObject *exception = self->exception;
-    self->exception = NULL;
+    nc_store_relaxed_ptr(&self->exception, NULL);
     if (exception != NULL) {
         report(exception, NULL);
     }
@@ -103,8 +104,9 @@ static void stash_dealloc(PyObject *object)
 
 void nc_stash_close(NcStash *stash, PyObject **first)
 {
-    stash->closed = 1;
-    Py_CLEAR(stash->first);
+    NC_LOCK(&stashing);
+    __atomic_store_n(&stash->closed, 1, __ATOMIC_RELAXED);
+    NC_UNLOCK(&stashing);
     if (stash->exception == NULL) {
         return;
     }
@@ -125,7 +127,7 @@ PyObject *nc_stash_raise(PyObject *value, PyObject *first)
         return value;
     }
     PyObject *exception = stash->exception;
-    stash->exception = NULL;
+    nc_store_relaxed_ptr(&stash->exception, NULL);
     if (exception == NULL) {
         Py_DECREF(first); /* a finaliser has reported it */
         return value;
@@ -166,33 +168,13 @@ typedef struct {
 
 enum { MARKS = 256 };
 static Mark marks[MARKS];
-static NcLock marking; /* guards `marks` and the fields below; a mark is changed by its thread */
+static NcLock marking; /* guards `marks` and the fields below */
 
 uintptr_t nc_left_count;
-static void **mirror = (void **)&nc_left_count;
-
-void nc_left_mirror(void **place)
-{
-    mirror = place;
-    *mirror = (void *)nc_left_count;
-}
-
-static void add_left(int change)
-{
-    nc_left_count += (uintptr_t)(intptr_t)change;
-    *mirror = (void *)nc_left_count;
-}
-
 static int is_queued; /* whether CPython was asked to check in the main thread */
 
 static int is_queued_anywhere; /* whether CPython was asked to check in any thread */
 static time_t asked;           /* when an exception was last left or found again */
-
-static void free_mark(Mark *mark)
-{
-    memset(mark, 0, sizeof(*mark));
-    add_left(-1);
-}
 
 /* Returns the mark of a thread, or a free mark if `thread` is NULL. Returns NULL if there is no
  * such mark. */
@@ -206,53 +188,52 @@ static Mark *find_mark(const PyThreadState *thread)
     return NULL;
 }
 
-static int is_alive(const PyThreadState *thread)
+/* Frees the mark of a thread. Returns whether `exception` is the exception that was left there. */
+static int take_mark(const PyThreadState *thread, const PyObject *exception)
 {
-    PyThreadState *one = PyInterpreterState_ThreadHead(nc_interpreter);
-    while (one != NULL && one != thread) {
-        one = PyThreadState_Next(one);
+    NC_LOCK(&marking);
+    Mark *mark = find_mark(thread);
+    int is_left = mark != NULL && mark->exception == exception;
+    if (mark != NULL) {
+        *mark = (Mark){NULL, NULL};
+        nc_store_relaxed_uintptr(&nc_left_count, nc_left_count - 1);
     }
-    return one != NULL;
+    NC_UNLOCK(&marking);
+    return is_left;
 }
 
-/* Without the GIL, another thread's exception cannot be read. */
-static int is_stale(const Mark *mark)
+/* The destructor of a capsule in the dict of a thread state, which is being cleared. */
+static void forget(PyObject *capsule)
 {
-#if defined(Py_GIL_DISABLED)
-    if (mark->thread != PyThreadState_Get()) {
-        return !is_alive(mark->thread);
-    }
-#endif
-    return !is_alive(mark->thread) || mark->exception != nc_thread_exception(mark->thread);
+    (void)take_mark((PyThreadState *)PyCapsule_GetPointer(capsule, NULL), NULL);
 }
 
-/* Removes marks whose exceptions are not set any more. */
-static void sweep(void)
+/* Makes `forget` run when the state of this thread is cleared. If memory is short, the mark stays,
+ * which only makes calls slower. */
+static void forget_at_end(PyThreadState *thread)
 {
-    for (Mark *mark = marks; mark < marks + MARKS; mark++) {
-        if (mark->thread != NULL && is_stale(mark)) {
-            free_mark(mark);
-        }
+    PyObject *dict = PyThreadState_GetDict();
+    PyObject *capsule = dict != NULL ? PyCapsule_New(thread, NULL, forget) : NULL;
+    if (capsule != NULL) {
+        (void)PyDict_SetItemString(dict, "nativecall.left", capsule);
     }
+    Py_XDECREF(capsule);
+    PyErr_Clear();
 }
 
 /* The pending call. CPython makes this call between two Python instructions. If an exception is set
  * there, it was left in the thread, and no caller has checked for it. */
 static int look_here(void)
 {
-    NC_LOCK(&marking);
-    sweep();
-    Mark *mark = find_mark(PyThreadState_Get());
-    if (mark != NULL) {
-        free_mark(mark);
-    }
-    NC_UNLOCK(&marking);
-    return mark != NULL ? -1 : 0;
+    const PyThreadState *thread = PyThreadState_Get();
+    return take_mark(thread, nc_thread_exception(thread)) ? -1 : 0;
 }
 
 static int look(void *Py_UNUSED(nothing))
 {
+    NC_LOCK(&marking);
     is_queued = 0;
+    NC_UNLOCK(&marking);
     return look_here();
 }
 
@@ -262,12 +243,12 @@ static int look(void *Py_UNUSED(nothing))
  * nothing signals that return. Until then other threads run slower, so there is a time limit. */
 static int look_anywhere(void *Py_UNUSED(nothing))
 {
-    is_queued_anywhere = 0;
     int raised = look_here();
+    NC_LOCK(&marking);
     long long waited = (long long)time(NULL) - (long long)asked;
-    if (nc_is_left() && waited >= 0 && waited <= PATIENCE) {
-        is_queued_anywhere = NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
-    }
+    is_queued_anywhere = nc_is_left() && waited >= 0 && waited <= PATIENCE &&
+                         NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
+    NC_UNLOCK(&marking);
     return raised;
 }
 
@@ -275,26 +256,26 @@ static int look_anywhere(void *Py_UNUSED(nothing))
  * thread, with the time limit. */
 static void ask(void)
 {
+    NC_LOCK(&marking);
     asked = time(NULL);
     is_queued = is_queued || Py_AddPendingCall(look, NULL) == 0;
     if (NC_HAS_ANY_THREAD_CALLS) {
         is_queued_anywhere = is_queued_anywhere || NC_ADD_ANY_THREAD_CALL(look_anywhere) == 0;
     }
+    NC_UNLOCK(&marking);
 }
 
 void nc_exception_leave(PyObject *exception, PyObject *object)
 {
     PyThreadState *thread = PyThreadState_Get();
+    forget_at_end(thread);
     nc_exception_put(exception);
+    (void)take_mark(thread, NULL);
     NC_LOCK(&marking);
-    sweep();
-    Mark *mark = find_mark(thread);
-    if (mark == NULL && (mark = find_mark(NULL)) != NULL) {
-        mark->thread = thread;
-        add_left(1);
-    }
+    Mark *mark = find_mark(NULL);
     if (mark != NULL) {
-        mark->exception = exception;
+        *mark = (Mark){thread, exception};
+        nc_store_relaxed_uintptr(&nc_left_count, nc_left_count + 1);
     }
     NC_UNLOCK(&marking);
     if (mark != NULL) {
@@ -334,7 +315,7 @@ PyObject *nc_exception_place(NcStash *stash, int may_leave, PyObject *object, co
         (void)PyErr_NoMemory();
     }
     PyObject *exception = nc_exception_take();
-    if (stash != NULL && !stash->closed) {
+    if (stash != NULL && !__atomic_load_n(&stash->closed, __ATOMIC_RELAXED)) {
         put(stash, exception, object);
         return NULL;
     }

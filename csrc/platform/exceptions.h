@@ -35,9 +35,11 @@
  *
  * A mark records which exception was left in a thread. The mark's reference to the exception is
  * borrowed, for comparison only. Once that exception is no longer set, for any reason, the mark is
- * void. The next check removes void marks.
+ * void. The next check in that thread removes the mark, and so does the end of the thread.
  *
- * Threads: everything here needs the GIL, which serializes it. */
+ * Threads: everything here needs the GIL. On free-threaded builds, one lock guards the marks, and
+ * one guards the stashes of calls that have not returned. Callbacks in other threads read a stash
+ * without the lock, atomically. Its `first` never changes once C runs. Reports are per thread. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -66,7 +68,9 @@ typedef struct NcStash {
 /* Whether a function that was passed to the same call has failed, and the call is still running. */
 static inline int nc_stash_call_failed(const NcStash *stash)
 {
-    return (stash->first != NULL ? stash->first : stash)->failed && !stash->closed;
+    const NcStash *first = stash->first != NULL ? stash->first : stash;
+    return __atomic_load_n(&first->failed, __ATOMIC_RELAXED) &&
+           !__atomic_load_n(&stash->closed, __ATOMIC_RELAXED);
 }
 
 extern PyTypeObject NcStash_Type;
@@ -116,14 +120,12 @@ void nc_stash_close(NcStash *stash, PyObject **first);
  * NULL, returns `value`. */
 PyObject *nc_stash_raise(PyObject *value, PyObject *first);
 
-/* The number of threads in which an exception was left. */
+/* The number of threads in which an exception was left. Generated code reads it, too. */
 extern uintptr_t nc_left_count;
-/* Sets a second location where that number is stored, for generated code. */
-void nc_left_mirror(void **place);
 
 static inline int nc_is_left(void)
 {
-    return NC_UNLIKELY(nc_left_count != 0) ? 1 : 0;
+    return NC_UNLIKELY(nc_load_relaxed_uintptr(&nc_left_count) != 0) ? 1 : 0;
 }
 
 /* Whether an exception was left in this thread. */

@@ -12,8 +12,16 @@
  * interpreter deletes all states, and the list is no longer read. After a fork, CPython deletes the
  * states of all other threads in the child, so the list is emptied in the child.
  *
+ * On free-threaded builds, the destructor deletes the state itself. CPython's allocator identifies
+ * the heaps of a thread by the thread's address. A new thread may get the same address, and would
+ * then use a heap while another thread deletes it. So an ending thread waits until other threads
+ * are no longer stopped (PEP 703). A C function that waits for its threads must be called with
+ * gil="release", as on other builds.
+ *
  * On systems without thread-local destructors, each call deletes its state at the end. */
 #include "gil.h"
+
+#include "lock.h"
 
 #include <stdlib.h>
 
@@ -66,6 +74,15 @@ static int has_key; /* atomic: 1 once `key` exists; -1 if it cannot be created *
 static void leave(void *value)
 {
     Kept *kept = (Kept *)value;
+    if (NC_WITHOUT_GIL) {
+        if (!nc_is_finalizing()) {
+            PyEval_RestoreThread(kept->state);
+            PyThreadState_Clear(kept->state);
+            PyThreadState_DeleteCurrent();
+        }
+        free(kept);
+        return;
+    }
     kept->next = __atomic_load_n(&ended, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&ended, &kept->next, kept, 1, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED)) {

@@ -13,7 +13,6 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
     const char *name = hook < &nc_hooks.pointer_argument ? "nativecall._callable.hooks"
                        : hook < &nc_hooks.store          ? "nativecall._callable.arguments"
                                                          : "nativecall._values.storage";
-    PyObject *later = *hook;
     /* Disable collection: a finalizer might run code that uses the half imported module. */
     const int collects = PyGC_Disable();
     PyObject *module = PyImport_ImportModule(name);
@@ -24,11 +23,13 @@ static PyObject *call_later(PyObject *place, PyObject *const *args, Py_ssize_t n
         return NULL;
     }
     Py_DECREF(module);
-    if (*hook == later) { /* this thread is importing the module right now */
+    PyObject *found = (PyObject *)nc_load_acquire_ptr(hook);
+    if (PyCFunction_Check(found) &&
+        PyCFunction_GET_SELF(found) == place) { /* this thread is importing the module right now */
         PyErr_Format(PyExc_RuntimeError, "%s has not set the hooks yet", name);
         return NULL;
     }
-    return PyObject_Vectorcall(*hook, args, (size_t)nargs, NULL);
+    return PyObject_Vectorcall(found, args, (size_t)nargs, NULL);
 }
 
 int nc_hooks_put_off(void)
@@ -77,7 +78,7 @@ PyObject *nc_set_hooks(PyObject *Py_UNUSED(module), PyObject *args)
         groups[i].are_set = 1;
         for (Py_ssize_t n = 0; n < count; n++) {
             /* The old hook may be running, so do not release the reference to it. */
-            groups[i].first[n] = Py_NewRef(PyTuple_GET_ITEM(args, n + 1));
+            nc_store_release_ptr(&groups[i].first[n], Py_NewRef(PyTuple_GET_ITEM(args, n + 1)));
         }
         Py_RETURN_NONE;
     }

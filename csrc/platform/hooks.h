@@ -5,10 +5,12 @@
  * on demand: each begins as a function that imports the hook's module at its first call
  * (nc_hooks_put_off).
  *
- * Threads: everything here needs the GIL, in the package's interpreter (gil.h). */
+ * Threads: everything here needs the GIL, in the package's interpreter (gil.h). A hook is replaced
+ * once, atomically, and the placeholder stays alive. Read hooks with NC_HOOK. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
+#include "nativecall/detail/core/base.h"
 #include <Python.h>
 
 typedef struct {
@@ -57,6 +59,7 @@ typedef struct {
 } NcHooks;
 
 extern NcHooks nc_hooks;
+#define NC_HOOK(name) ((PyObject *)nc_load_acquire_ptr(&nc_hooks.name))
 
 /* Installs placeholders that import the real hooks at their first call. Returns 0, or -1 with an
  * exception. */

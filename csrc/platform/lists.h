@@ -1,11 +1,10 @@
 /* csrc/platform/lists.h: helpers for lists that are built row by row, for tuples, and for bounded
  * dicts.
  *
- * Threads: everything here needs the GIL. */
+ * Threads: everything here needs the GIL. Without it, several threads may use a bounded dict. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "lock.h"
 
 /* Appends a new object and takes over its reference. If the object is NULL or the append fails,
  * clears *list, with an exception set. */
@@ -41,17 +40,13 @@ static inline PyObject *nc_tuple_as(PyObject *type, PyObject *parts)
 
 /* Stores a value in a bounded dict. The dict is created on first use, and cleared when it has
  * `most` items. Returns 0, or -1 with an exception. */
-static inline int nc_dict_put(PyObject **dict, Py_ssize_t most, PyObject *key, PyObject *value)
+static inline int nc_dict_put(PyObject **place, Py_ssize_t most, PyObject *key, PyObject *value)
 {
-    if (*dict == NULL) {
-        PyObject *made = PyDict_New();
-        PyObject *none = NULL; /* a garbage collection may run code that also calls this */
-        if (!__atomic_compare_exchange_n(dict, &none, made, 0, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_RELAXED)) {
-            Py_XDECREF(made);
-        }
-    } else if (PyDict_GET_SIZE(*dict) >= most) {
-        PyDict_Clear(*dict);
+    PyObject *dict = nc_kept(place);
+    if (dict == NULL) {
+        dict = nc_keep_first(place, PyDict_New());
+    } else if (PyDict_GET_SIZE(dict) >= most) {
+        PyDict_Clear(dict);
     }
-    return *dict != NULL ? PyDict_SetItem(*dict, key, value) : -1;
+    return dict != NULL ? PyDict_SetItem(dict, key, value) : -1;
 }

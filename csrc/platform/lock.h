@@ -2,7 +2,7 @@
  *
  * With the GIL, everything here does nothing: the GIL serializes the same code. Without it:
  *
- * - NC_LOCK guards a few statements that run no Python code and take no other lock.
+ * - NC_LOCK (detail/shared.h) guards a few statements that run no Python code.
  * - NC_FOUND returns whether it could add a reference to an object that a list without references
  *   holds. Another thread may be freeing the object. The list calls NC_FINDABLE for each object.
  * - NC_SHARE lets threads use an object without counting their references, so that they do not
@@ -10,17 +10,17 @@
  * - NC_BEGIN_SECTION and NC_END_SECTION enclose a critical section of an object (PEP 703).
  * - NC_CRITICAL(function, Type) wraps a method or getter that changes its object in a critical
  *   section; NC_WITH_LOCK(function) names the result. The function may run Python code.
- *   Then another thread may enter, as it may with the GIL. */
+ *   Then another thread may enter, as it may with the GIL.
+ * - NC_ALONE(change, given) calls change(any object, given) while all other threads are stopped, as
+ *   CPython does to change a type or a function. A thread stops only where it waits or runs Python
+ *   code. So it may read, without a lock, what only NC_ALONE changes, and use borrowed references
+ *   up to that point. `change` returns 0. It must not allocate or free memory or change counts. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "nativecall/detail/shared.h"
 
 #if defined(Py_GIL_DISABLED)
-enum { NC_WITHOUT_GIL = 1 };
-typedef PyMutex NcLock;
-#define NC_LOCK(lock) PyMutex_Lock(lock)
-#define NC_UNLOCK(lock) PyMutex_Unlock(lock)
 #define NC_PER_THREAD NC_THREAD_LOCAL
 #define NC_CRITICAL(function, Type)                                                                \
     static PyObject *function##_locked(PyObject *object, Type *given)                              \
@@ -37,11 +37,8 @@ typedef PyMutex NcLock;
 #define NC_FINDABLE(object) PyUnstable_EnableTryIncRef((PyObject *)(object))
 #define NC_FOUND(object) PyUnstable_TryIncRef((PyObject *)(object))
 #define NC_SHARE(object) ((void)PyUnstable_Object_EnableDeferredRefcount((PyObject *)(object)))
+#define NC_ALONE(change, given) PyUnstable_GC_VisitObjects(change, given)
 #else
-enum { NC_WITHOUT_GIL = 0 };
-typedef char NcLock;
-#define NC_LOCK(lock) ((void)(lock))
-#define NC_UNLOCK(lock) ((void)(lock))
 #define NC_PER_THREAD /* a cache that each thread has without the GIL, and all share with it */
 #define NC_CRITICAL(function, Type)
 #define NC_WITH_LOCK(function) function
@@ -50,4 +47,48 @@ typedef char NcLock;
 #define NC_FINDABLE(object) ((void)(object))
 #define NC_FOUND(object) (Py_INCREF(object), 1)
 #define NC_SHARE(object) ((void)(object))
+#define NC_ALONE(change, given) ((void)change(NULL, given))
 #endif
+
+typedef struct {
+    nc_atomic_ptr *place;
+    void *value;
+} NcSwap;
+
+static inline int nc_swap(PyObject *Py_UNUSED(any), void *given)
+{
+    NcSwap *swap = (NcSwap *)given;
+    void *old = *swap->place;
+    *swap->place = swap->value;
+    swap->value = old;
+    return 0;
+}
+
+/* Replace a pointer in NC_ALONE, and return the old one. Release it now: no thread uses it without
+ * a reference. */
+static inline void *nc_swap_alone(void *place, void *value)
+{
+    NcSwap swap = {(nc_atomic_ptr *)place, value};
+    NC_ALONE(nc_swap, &swap);
+    return swap.value;
+}
+
+/* Store an object that is created on demand, unless another thread stored one meanwhile. Return the
+ * stored object. It is never replaced, because other code may hold a borrowed reference to it.
+ * Steals the reference to `made`; returns NULL if `made` is NULL. */
+static inline PyObject *nc_keep_first(PyObject **place, PyObject *made)
+{
+    PyObject *found = NULL;
+    if (made == NULL ||
+        __atomic_compare_exchange_n(place, &found, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        return made;
+    }
+    Py_DECREF(made);
+    return found;
+}
+
+/* Return the object that nc_keep_first stored, or NULL. */
+static inline PyObject *nc_kept(PyObject *const *place)
+{
+    return (PyObject *)nc_load_acquire_ptr(place);
+}

@@ -221,15 +221,16 @@ __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
 
 void nc_stub_require(const NcStubSlot *slot, const void *context)
 {
-    if (slot->context != context || slot->code == (void *)(uintptr_t)nc_stub_ended) {
+    if (nc_load_relaxed_ptr(&slot->context) != context ||
+        nc_load_relaxed_ptr(&slot->code) == (void *)(uintptr_t)nc_stub_ended) {
         nc_stub_called_after_end(slot);
     }
 }
 
 static void append_free(Region *region, NcStubSlot *slot)
 {
-    slot->code = (void *)(uintptr_t)nc_stub_ended;
-    slot->context = NULL;
+    nc_store_relaxed_ptr(&slot->code, (void *)(uintptr_t)nc_stub_ended);
+    nc_store_relaxed_ptr(&slot->context, NULL);
     if (region->first == NULL) {
         region->first = slot;
     } else {

@@ -132,9 +132,11 @@ static void watch(void *Py_UNUSED(nothing))
 static void forget_in_child(void)
 {
     for (size_t i = 0; i < SLOTS; i++) {
-        slots[i].names = 0;
+        __atomic_store_n(&slots[i].names, 0, __ATOMIC_RELAXED);
     }
-    watcher = watcher == OVER ? OVER : NOBODY;
+    if (__atomic_load_n(&watcher, __ATOMIC_RELAXED) != OVER) {
+        __atomic_store_n(&watcher, NOBODY, __ATOMIC_RELAXED);
+    }
 }
 #endif
 

@@ -42,7 +42,7 @@ int nc_store_value(NcCallInterface *cif, PyObject *name, Py_ssize_t place, PyObj
     *keep = who != NULL ? PyList_New(0) : NULL;
     if (*keep != NULL) {
         done = PyObject_CallFunctionObjArgs(
-            nc_hooks.store, PyTuple_GET_ITEM(cif->types, index), value, address, who, *keep,
+            NC_HOOK(store), PyTuple_GET_ITEM(cif->types, index), value, address, who, *keep,
             cif->arguments[index].readonly ? Py_True : Py_False, cif->policies, NULL);
     }
     Py_XDECREF(address);

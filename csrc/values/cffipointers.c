@@ -82,7 +82,7 @@ void nc_take(PyObject *wanted, PyTypeObject *class_, PyObject *foreign, PyObject
                    .foreign = Py_NewRef(foreign),
                    .target = Py_NewRef(target),
                    .mask = mask,
-                   .may_end = class_ == nc_cffi_gcp};
+                   .may_end = class_ == nc_load_relaxed_ptr(&nc_cffi_gcp)};
     Py_XDECREF(before.wanted);
     Py_XDECREF(before.class_);
     Py_XDECREF(before.foreign);

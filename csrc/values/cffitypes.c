@@ -6,7 +6,7 @@
 
 const PyTypeObject *nc_cffi_classes[NC_CFFI_CLASSES];
 const PyTypeObject *nc_cffi_gcp;
-int nc_cffi_is_direct;
+size_t nc_cffi_is_direct;
 
 PyObject *nc_type_asked(PyObject *value, int known)
 {
@@ -24,12 +24,12 @@ PyObject *nc_type_asked(PyObject *value, int known)
     }
     Py_DECREF(type); /* the object keeps it alive */
     if (strcmp(class_->tp_name, "_cffi_backend.__CDataGCP") == 0) {
-        nc_cffi_gcp = class_; /* a static class */
+        nc_store_relaxed_ptr(&nc_cffi_gcp, class_); /* a static class */
     }
     if (known < NC_CFFI_CLASSES &&
         class_->tp_basicsize >= (Py_ssize_t)(sizeof(PyObject) + 2 * sizeof(void *)) &&
         *(PyObject **)(void *)(value + 1) == type) {
-        nc_cffi_classes[known] = (PyTypeObject *)(void *)Py_NewRef(class_);
+        nc_store_relaxed_ptr(&nc_cffi_classes[known], Py_NewRef(class_));
     }
     return type;
 }
@@ -38,7 +38,7 @@ void *nc_address_asked(PyObject *pointer, PyObject *type)
 {
     void *address = nc_cffi_address(pointer, type);
     if (address != NULL && nc_is_cdata(pointer) && nc_word_of_cffi(pointer) == address) {
-        nc_cffi_is_direct = 1;
+        nc_store_relaxed_size(&nc_cffi_is_direct, 1);
     }
     return address;
 }

@@ -4,10 +4,11 @@
  * class is checked against typeof(). If a cffi version has another layout, typeof() is called for
  * every object instead. Reading the word takes 1 ns; typeof() takes 20 ns.
  *
- * All functions need the GIL. */
+ * All functions need the GIL. What is known of cffi is only added to, atomically. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
+#include "nativecall/detail/core/base.h"
 #include <Python.h>
 
 #include <string.h>
@@ -24,13 +25,16 @@ PyObject *nc_type_asked(PyObject *value, int known);
  * for other values. */
 static inline PyObject *nc_type_of_cffi(PyObject *value)
 {
-    int known = 0;
-    for (; known < NC_CFFI_CLASSES && nc_cffi_classes[known] != NULL; known++) {
-        if (nc_cffi_classes[known] == Py_TYPE(value)) {
+    for (int known = 0; known < NC_CFFI_CLASSES; known++) {
+        const void *class_ = nc_load_relaxed_ptr(&nc_cffi_classes[known]);
+        if (class_ == Py_TYPE(value)) {
             return *(PyObject **)(void *)(value + 1);
         }
+        if (class_ == NULL) {
+            return nc_type_asked(value, known);
+        }
     }
-    return nc_type_asked(value, known);
+    return nc_type_asked(value, NC_CFFI_CLASSES);
 }
 
 /* Return whether a value is a cffi cdata object. */
@@ -40,7 +44,7 @@ static inline int nc_is_cdata(PyObject *value)
 }
 
 /* Whether the address of a pointer is the word after its type. Set once a pointer was checked. */
-extern int nc_cffi_is_direct;
+extern size_t nc_cffi_is_direct;
 
 /* The slow path of nc_address_of_cffi. */
 void *nc_address_asked(PyObject *pointer, PyObject *type);
@@ -54,6 +58,7 @@ static inline void *nc_word_of_cffi(PyObject *pointer)
 /* Like nc_cffi_address (core/cffipointer.h); reads the word of a pointer whose type is `type`. */
 static inline void *nc_address_of_cffi(PyObject *pointer, PyObject *type)
 {
-    return nc_cffi_is_direct && nc_type_of_cffi(pointer) == type ? nc_word_of_cffi(pointer)
-                                                                 : nc_address_asked(pointer, type);
+    return nc_load_relaxed_size(&nc_cffi_is_direct) && nc_type_of_cffi(pointer) == type
+               ? nc_word_of_cffi(pointer)
+               : nc_address_asked(pointer, type);
 }

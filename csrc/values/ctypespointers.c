@@ -23,9 +23,9 @@ enum {
 
 static PyObject *base_member; /* NULL before the ctypes bridge is imported */
 static PyObject *objects_member;
-static const PyTypeObject *byref_class; /* NULL before the first byref() */
-static Py_ssize_t address_at;           /* offset of the address in a byref(); 0: unknown */
-static Py_ssize_t object_at;            /* offset of the object in a byref(); 0: unknown */
+static PyObject *byref_class; /* NULL before the first byref(); published after the offsets */
+static intptr_t address_at;   /* offset of the address in a byref(); 0: unknown */
+static intptr_t object_at;    /* offset of the object in a byref(); 0: unknown */
 
 static int is_taken(PyObject *wanted, PyTypeObject *class_, int how)
 {
@@ -57,10 +57,9 @@ PyObject *nc_know_ctypes(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OO", &base, &objects)) {
         return NULL;
     }
-    if (base_member == NULL && Py_TYPE(base)->tp_descr_get != NULL &&
-        Py_TYPE(objects)->tp_descr_get != NULL) {
-        base_member = Py_NewRef(base);
-        objects_member = Py_NewRef(objects);
+    if (Py_TYPE(base)->tp_descr_get != NULL && Py_TYPE(objects)->tp_descr_get != NULL) {
+        (void)nc_keep_first(&base_member, Py_NewRef(base));
+        (void)nc_keep_first(&objects_member, Py_NewRef(objects));
     }
     Py_RETURN_NONE;
 }
@@ -99,10 +98,10 @@ PyObject *nc_know_byref(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OOO&", &reference, &object, nc_take_address, &address)) {
         return NULL;
     }
-    if (byref_class == NULL) {
-        byref_class = (PyTypeObject *)(void *)Py_NewRef(Py_TYPE(reference));
-        address_at = place_of(reference, address);
-        object_at = place_of(reference, object);
+    if (nc_kept(&byref_class) == NULL) {
+        nc_store_relaxed_intptr(&address_at, place_of(reference, address));
+        nc_store_relaxed_intptr(&object_at, place_of(reference, object));
+        (void)nc_keep_first(&byref_class, Py_NewRef(Py_TYPE(reference)));
     }
     Py_RETURN_NONE;
 }
@@ -116,7 +115,9 @@ int nc_takes_structs(PyObject *wanted, PyObject *value)
  * whether it is resized before the call. */
 static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
 {
-    PyObject *object = address_at != 0 && object_at != 0 ? word_at(reference, object_at) : NULL;
+    const intptr_t from = nc_load_relaxed_intptr(&address_at);
+    const intptr_t at = nc_load_relaxed_intptr(&object_at);
+    PyObject *object = from != 0 && at != 0 ? word_at(reference, at) : NULL;
     if (object == NULL || !is_taken(wanted, Py_TYPE(object), BYREF)) {
         return 0;
     }
@@ -125,7 +126,7 @@ static int take_byref(PyObject *wanted, PyObject *reference, NcPointer *out)
         PyErr_Clear();
         return 0;
     }
-    out->address = word_at(reference, address_at);
+    out->address = word_at(reference, from);
     return 1;
 }
 
@@ -157,13 +158,13 @@ static PyObject *owners_of(PyObject *value)
 int nc_take_ctypes_pointer(PyObject *wanted, PyObject *value, NcPointer *out)
 {
     Py_buffer buffer;
-    if (Py_TYPE(value) == byref_class) {
+    if ((PyObject *)Py_TYPE(value) == nc_kept(&byref_class)) {
         return take_byref(wanted, value, out);
     }
     if (!is_taken(wanted, Py_TYPE(value), POINTER)) {
         return 0;
     }
-    PyObject *owners = objects_member != NULL ? owners_of(value) : NULL;
+    PyObject *owners = nc_kept(&objects_member) != NULL ? owners_of(value) : NULL;
     if (owners != NULL && PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE) == 0) {
         memcpy(&out->address, buffer.buf, sizeof(out->address));
         PyBuffer_Release(&buffer);

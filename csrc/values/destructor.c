@@ -1,5 +1,8 @@
 /* csrc/values/destructor.c: implements destructor.h. Destructors support garbage collection,
- * because they may be part of a reference cycle. */
+ * because they may be part of a reference cycle.
+ *
+ * Threads: the first of several threads that free or close a pointer stores `ended`, atomically. It
+ * is removed only in NC_ALONE (platform/lock.h). */
 #include "destructor.h"
 
 #include "layout.h"
@@ -23,6 +26,16 @@ typedef struct {
     PyObject *ended;    /* str: name of the function that freed or closed the pointer, or NULL */
 } NcDestructor;
 
+/* Marks the pointer as ended by a function; returns 0 if another function has ended it. */
+static int end(NcDestructor *self, PyObject *name)
+{
+    int is_first = nc_exchange_ptr(&self->ended, NULL, Py_NewRef(name));
+    if (!is_first) {
+        Py_DECREF(name);
+    }
+    return is_first;
+}
+
 static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     NcDestructor *self = (NcDestructor *)(void *)object;
@@ -31,10 +44,9 @@ static PyObject *destruct(PyObject *object, PyObject *const *args, size_t nargsf
         return NULL;
     }
     Py_CLEAR(self->owner);
-    if (self->function == NULL || self->ended != NULL || nc_is_finalizing()) {
+    if (self->function == NULL || nc_is_finalizing() || !end(self, self->name)) {
         Py_RETURN_NONE;
     }
-    self->ended = Py_NewRef(self->name);
     return PyObject_CallOneArg(self->function, args[0]);
 }
 
@@ -59,9 +71,8 @@ static PyObject *gc_of(PyObject *pointer, NcDestructor *destructor)
 {
     static PyObject *gcp; /* cffi's; NULL before first use */
     PyObject *const args[] = {pointer, (PyObject *)destructor};
-    PyObject *made = destructor != NULL && nc_of_cffi(&gcp, "gcp") != NULL
-                         ? PyObject_Vectorcall(gcp, args, 2, NULL)
-                         : NULL;
+    PyObject *call = destructor != NULL ? nc_of_cffi(&gcp, "gcp") : NULL;
+    PyObject *made = call != NULL ? PyObject_Vectorcall(call, args, 2, NULL) : NULL;
     Py_XDECREF((PyObject *)destructor);
     return made;
 }
@@ -96,7 +107,7 @@ static int referents_of(PyObject *pointer, Referents *found)
 {
     *found = (Referents){NULL, NULL, 0};
     pointer = nc_bare(pointer);
-    if (!nc_is_cdata(pointer) || Py_TYPE(pointer) != nc_cffi_gcp ||
+    if (!nc_is_cdata(pointer) || nc_load_relaxed_ptr(&nc_cffi_gcp) != Py_TYPE(pointer) ||
         Py_TYPE(pointer)->tp_traverse == NULL) {
         return 0;
     }
@@ -135,25 +146,25 @@ PyObject *nc_ended_by(PyObject *pointer)
     static PyObject *release;
     Referents found;
     if (!referents_of(pointer, &found) || found.count != 0) {
-        return found.destructor != NULL ? found.destructor->ended : NULL;
+        return found.destructor != NULL ? nc_kept(&found.destructor->ended) : NULL;
     }
-    if (release == NULL) {
-        release = PyUnicode_InternFromString("ffi.release");
-    }
-    return release;
+    PyObject *name = nc_kept(&release);
+    return name != NULL ? name : nc_keep_first(&release, PyUnicode_InternFromString("ffi.release"));
 }
 
 int nc_end(PyObject *pointer, PyObject *name, PyObject *callable, Py_ssize_t index)
 {
     PyObject *ended = nc_ended_by(pointer);
     NcDestructor *destructor = ended == NULL ? destructor_of(pointer) : NULL;
+    if (destructor != NULL && !end(destructor, name)) {
+        ended = nc_ended_by(pointer); /* by another thread, meanwhile */
+    }
     if (ended != NULL) {
+        Py_INCREF(ended);
         nc_conversion_error(PyExc_ValueError, callable, index, "was already freed or closed by %R",
                             ended);
+        Py_DECREF(ended);
         return -1;
-    }
-    if (destructor != NULL) {
-        destructor->ended = Py_NewRef(name);
     }
     return destructor != NULL;
 }
@@ -162,7 +173,7 @@ void nc_end_undo(PyObject *pointer)
 {
     NcDestructor *destructor = destructor_of(pointer);
     if (destructor != NULL) {
-        Py_CLEAR(destructor->ended);
+        Py_XDECREF(nc_swap_alone(&destructor->ended, NULL));
     }
 }
 

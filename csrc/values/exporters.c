@@ -27,7 +27,7 @@ static int holds_structs(const NcCallInterface *cif, Py_ssize_t index, PyObject 
         return (size_t)buffer->itemsize == size;
     }
     answer =
-        PyObject_CallFunction(nc_hooks.struct_buffer, "OOsn", PyTuple_GET_ITEM(cif->types, index),
+        PyObject_CallFunction(NC_HOOK(struct_buffer), "OOsn", PyTuple_GET_ITEM(cif->types, index),
                               value, buffer->format, buffer->itemsize);
     if (answer == NULL) {
         return -1;
@@ -77,7 +77,7 @@ static int refuse(const NcCallInterface *cif, PyObject *name, Py_ssize_t place, 
 {
     Py_ssize_t index = place < 0 ? 0 : place;
     PyObject *who = nc_conversion_subject(name, place);
-    PyObject *done = who != NULL ? PyObject_CallFunction(nc_hooks.refuse, "OnOOsOsC", cif, index,
+    PyObject *done = who != NULL ? PyObject_CallFunction(NC_HOOK(refuse), "OnOOsOsC", cif, index,
                                                          value, shown, Py_TYPE(shown)->tp_name, who,
                                                          why, (int)cif->arguments[index].pointee)
                                  : NULL;
@@ -241,7 +241,7 @@ int nc_convert_foreign(const NcCallInterface *cif, PyObject *name, Py_ssize_t pl
         }
     }
     PyObject *found =
-        PyObject_CallFunction(nc_hooks.pointer_argument, "OOOnO", wanted, value, name, place, cif);
+        PyObject_CallFunction(NC_HOOK(pointer_argument), "OOOnO", wanted, value, name, place, cif);
     if (found == NULL) {
         return -1;
     }

@@ -30,18 +30,19 @@ PyObject *nc_allocate_block(PyObject *Py_UNUSED(module), PyObject *size)
         }
         return NULL;
     }
-    if (NC_UNLIKELY(from_buffer == NULL)) {
-        PyObject *ffi =
-            nc_of_cffi(&ffi_class, "FFI") != NULL ? PyObject_CallNoArgs(ffi_class) : NULL;
-        PyObject *found = ffi != NULL ? PyObject_GetAttrString(ffi, "from_buffer") : NULL;
+    PyObject *export = nc_kept(&from_buffer);
+    if (NC_UNLIKELY(export == NULL)) {
+        PyObject *class_ = nc_of_cffi(&ffi_class, "FFI");
+        PyObject *ffi = class_ != NULL ? PyObject_CallNoArgs(class_) : NULL;
+        export = ffi != NULL ? PyObject_GetAttrString(ffi, "from_buffer") : NULL;
+        export = nc_keep_first(&from_buffer, export);
         Py_XDECREF(ffi);
-        if (found == NULL) {
+        if (export == NULL) {
             return NULL;
         }
-        nc_keep_first(&from_buffer, found);
     }
     PyObject *block = (PyObject *)nc_block_new(bytes);
-    PyObject *made = block != NULL ? PyObject_CallOneArg(from_buffer, block) : NULL;
+    PyObject *made = block != NULL ? PyObject_CallOneArg(export, block) : NULL;
     Py_XDECREF(block);
     return made;
 }

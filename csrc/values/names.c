@@ -26,19 +26,15 @@ static PyObject *symbol_at(void *address)
 
 PyObject **nc_callable_name_place(NcCallable *self)
 {
-    return self->as.view.ml_name != NULL ? &self->more->name : &self->as.unviewed.name;
+    return self->as.view.ml_name != NULL ? &nc_more(self)->name : &self->as.unviewed.name;
 }
 
 PyObject *nc_callable_name(NcCallable *self)
 {
-    PyObject *name = *nc_callable_name_place(self);
+    PyObject *name = nc_kept(nc_callable_name_place(self));
     if (name == NULL) {
         name = symbol_at(NC_SINGLE_TARGET(self));
-        if (name == NULL) {
-            return NULL;
-        }
-        nc_keep_first(nc_callable_name_place(self), name);
-        name = *nc_callable_name_place(self);
+        name = nc_keep_first(nc_callable_name_place(self), name);
     }
     return name;
 }

@@ -14,15 +14,15 @@
  * and the order are cached; only the shape is built anew. */
 static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t length)
 {
-    if (out->array == NULL) {
-        PyObject *found =
-            PyObject_CallFunctionObjArgs(nc_hooks.out_array, out->type, cif->policies, NULL);
-        if (found == NULL) {
+    PyObject *how = nc_kept(&out->array);
+    if (how == NULL) {
+        how = nc_keep_first(&out->array, PyObject_CallFunctionObjArgs(NC_HOOK(out_array), out->type,
+                                                                      cif->policies, NULL));
+        if (how == NULL) {
             return NULL;
         }
-        nc_keep_first(&out->array, found);
     }
-    PyObject *item = PyTuple_GET_ITEM(out->array, 3);
+    PyObject *item = PyTuple_GET_ITEM(how, 3);
     PyObject *shape = Py_NewRef(item);
     if (length >= 0) {
         PyObject *first = Py_BuildValue("(n)", length > 0 ? length : 1);
@@ -32,9 +32,8 @@ static PyObject *array_of(const NcCallInterface *cif, NcOut *out, Py_ssize_t len
     if (shape == NULL) {
         return NULL;
     }
-    PyObject *const args[] = {shape, PyTuple_GET_ITEM(out->array, 1),
-                              PyTuple_GET_ITEM(out->array, 2)};
-    PyObject *made = PyObject_Vectorcall(PyTuple_GET_ITEM(out->array, 0), args, 3, NULL);
+    PyObject *const args[] = {shape, PyTuple_GET_ITEM(how, 1), PyTuple_GET_ITEM(how, 2)};
+    PyObject *made = PyObject_Vectorcall(PyTuple_GET_ITEM(how, 0), args, 3, NULL);
     Py_DECREF(shape);
     return made;
 }
@@ -61,7 +60,7 @@ static int fill(const NcCallInterface *cif, PyObject *name, const NcOut *out, Nc
     PyObject *kept = PyList_New(0);
     PyObject *done = NULL;
     if (who != NULL && length != NULL && kept != NULL) {
-        done = PyObject_CallFunction(nc_hooks.out_store, "OOONOOOO", out->type, length, value,
+        done = PyObject_CallFunction(NC_HOOK(out_store), "OOONOOOO", out->type, length, value,
                                      PyLong_FromVoidPtr(memory->address), memory->owner, who, kept,
                                      cif->policies);
     }
@@ -121,7 +120,7 @@ static PyObject *load_at(const NcCallInterface *cif, NcOut *out, char text, char
         memcpy(&found, address, sizeof(found));
         return nc_given_pointer(cif, text, out->type, &out->pointer_type, found);
     }
-    return PyObject_CallFunction(nc_hooks.load, "ONO", out->type, PyLong_FromVoidPtr(address),
+    return PyObject_CallFunction(NC_HOOK(load), "ONO", out->type, PyLong_FromVoidPtr(address),
                                  cif->policies);
 }
 

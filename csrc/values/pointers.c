@@ -87,12 +87,12 @@ static int is_of_first_type(const NcCallInterface *cif, Py_ssize_t index)
  * otherwise. */
 static void *self_address(const NcCallable *self, Py_ssize_t index, PyObject *value)
 {
-    const NcClass *cls = self->more->self_class;
+    const NcClass *cls = nc_more(self)->self_class;
     NcObject *object = cls != NULL ? nc_object_of_python(value, cls) : NULL;
     if (object == NULL || !is_of_first_type(self->cif, index)) {
         return NULL;
     }
-    return self->more->takes_fields ? nc_object_cast(object, cls) : object;
+    return nc_more(self)->takes_fields ? nc_object_cast(object, cls) : object;
 }
 
 /* Convert a value that nc_convert_pointer does not convert itself. */
@@ -141,10 +141,10 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
             return convert_memory(self, index, value, out, wanted);
         }
     }
-    const NcClass *cls = self->more->self_class;
+    const NcClass *cls = nc_more(self)->self_class;
     if (cls != NULL && index == 0 && Py_TYPE(value) == cls->type) {
         NcObject *object = NC_OBJECT_GIVEN(value);
-        out->address = (char *)object + (self->more->takes_fields ? cls->offset : 0);
+        out->address = (char *)object + (nc_more(self)->takes_fields ? cls->offset : 0);
         return 0;
     }
     return convert_other(self, index, value, out);

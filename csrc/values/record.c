@@ -306,12 +306,10 @@ PyTypeObject NcLayout_Type = {
 
 PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index)
 {
-    PyObject *found = PyObject_CallFunctionObjArgs(
-        nc_hooks.layout, PyTuple_GET_ITEM(cif->types, index), cif->policies, NULL);
-    if (found != NULL) {
-        nc_keep_first(&cif->layouts[index], found);
-    }
-    return cif->layouts[index];
+    return nc_keep_first(&cif->layouts[index],
+                         PyObject_CallFunctionObjArgs(NC_HOOK(layout),
+                                                      PyTuple_GET_ITEM(cif->types, index),
+                                                      cif->policies, NULL));
 }
 
 /* ---- whole values in memory ------------------------------------------------------------------ */
@@ -331,16 +329,17 @@ int nc_is_record_behind(PyObject *value, const NcCallInterface *cif, Py_ssize_t 
     if (!Py_IS_TYPE(value, nc_record_class)) {
         return 0;
     }
-    PyObject **pointee = &cif->layouts[index];
-    if (*pointee == NULL) {
-        PyObject *found = PyObject_GetAttrString(PyTuple_GET_ITEM(cif->types, index), "pointee");
-        if (found == NULL) {
+    PyObject *pointee = nc_kept(&cif->layouts[index]);
+    if (pointee == NULL) {
+        pointee =
+            nc_keep_first(&cif->layouts[index],
+                          PyObject_GetAttrString(PyTuple_GET_ITEM(cif->types, index), "pointee"));
+        if (pointee == NULL) {
             PyErr_Clear();
             return 0;
         }
-        nc_keep_first(pointee, found);
     }
-    return is_of(value, *pointee);
+    return is_of(value, pointee);
 }
 
 /* Return the description of a member, and store the member's address in *at. */

@@ -49,7 +49,7 @@ PyObject *nc_record_name(PyObject *record);
 PyObject *nc_record_layout_asked(NcCallInterface *cif, Py_ssize_t index);
 static inline PyObject *nc_record_layout(NcCallInterface *cif, Py_ssize_t index)
 {
-    PyObject *known = cif->layouts[index];
+    PyObject *known = nc_kept(&cif->layouts[index]);
     return NC_LIKELY(known != NULL) ? known : nc_record_layout_asked(cif, index);
 }
 

@@ -5,6 +5,7 @@
 
 #include "cffitypes.h"
 #include "core/cffipointer.h"
+#include "platform/lock.h"
 
 #include <stddef.h>
 
@@ -35,10 +36,8 @@ PyObject *nc_struct_pointer(PyObject *cdata, PyObject *structs, PyObject *kept)
     if (found == Py_False) {
         return cdata;
     }
-    if (kept == NULL && of_process == NULL) {
-        of_process = PyDict_New();
-    }
-    kept = kept != NULL ? kept : of_process;
+    kept = kept != NULL ? kept : nc_kept(&of_process);
+    kept = kept != NULL ? kept : nc_keep_first(&of_process, PyDict_New());
     NcStructPointer *self = found != NULL && kept != NULL
                                 ? PyObject_GC_New(NcStructPointer, nc_struct_pointer_class)
                                 : NULL;

@@ -194,15 +194,15 @@ PyObject *nc_given_pointer(const NcCallInterface *cif, char text, PyObject *ctyp
     if (text != '\0') {
         return text_to_python(cif, text, address);
     }
-    if (*foreign == NULL) {
-        PyObject *found = PyObject_CallOneArg(nc_hooks.pointer_type, ctype);
-        if (found == NULL) {
+    PyObject *type = nc_kept(foreign);
+    if (type == NULL) {
+        type = nc_keep_first(foreign, PyObject_CallOneArg(NC_HOOK(pointer_type), ctype));
+        if (type == NULL) {
             return NULL;
         }
-        nc_keep_first(foreign, found);
     }
-    return PyTuple_CheckExact(*foreign)
-               ? nc_struct_pointer(nc_cffi_pointer(address, PyTuple_GET_ITEM(*foreign, 0)),
-                                   PyTuple_GET_ITEM(*foreign, 1), NULL)
-               : nc_cffi_pointer(address, *foreign);
+    return PyTuple_CheckExact(type)
+               ? nc_struct_pointer(nc_cffi_pointer(address, PyTuple_GET_ITEM(type, 0)),
+                                   PyTuple_GET_ITEM(type, 1), NULL)
+               : nc_cffi_pointer(address, type);
 }

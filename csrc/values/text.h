@@ -40,7 +40,7 @@ Py_ssize_t nc_wide_length(const void *text, size_t size, size_t most);
 PyObject *nc_decode_wide(const void *text, size_t size, Py_ssize_t length);
 
 /* Convert a pointer from C code to Python. Return a new reference: None for NULL, decoded text if
- * `text` is a letter, otherwise a cffi pointer. *foreign caches what nc_hooks.pointer_type returns
+ * `text` is a letter, otherwise a cffi pointer. *foreign caches what the hook pointer_type returns
  * for `ctype`. */
 PyObject *nc_given_pointer(const NcCallInterface *cif, char text, PyObject *ctype,
                            PyObject **foreign, void *address);

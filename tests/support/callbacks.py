@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 
 from nativecall import _ext
@@ -20,4 +22,4 @@ def raising(x):
 
 def threads_left() -> int:
     """Return in how many threads a Python function left an exception."""
-    return _ext.code_symbols()["left"]
+    return ctypes.c_size_t.from_address(_ext.code_symbols()["nc_left_count"]).value

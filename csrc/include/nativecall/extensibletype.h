@@ -57,7 +57,9 @@
  *
  * Threads. Import, Ready and all functions that create or change a class need the GIL. Readers
  * (customslots.h) need only a reference to the object. A published table is never modified. A new
- * table is published with one release store. Superseded tables live as long as the type.
+ * table is published with one release store. Superseded tables live as long as the type. On
+ * free-threaded builds, call Import when your module is initialised. Copies in several modules may
+ * do so at once: the first one that is in sys.modules counts. A lock orders changes of classes.
  *
  * Errors. Functions that return int return 0, or -1 with a Python exception set. */
 #ifndef NATIVECALL_EXTENSIBLETYPE_H
@@ -83,60 +85,6 @@ NC_STATIC void nc_after_fork(void)
     nc_mutex_unlock(&nc_forked_registry->mutex);
 }
 #endif
-
-/* Publish this copy as the process's runtime in the existing module `there`, or in a new module if
- * `there` is NULL. Return NULL with an exception on failure. */
-NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there)
-{
-    static NcRuntime runtime;
-    PyObject *module = NULL;
-    PyObject *capsule = NULL, *name;
-    PyTypeObject *metatype = nc_metatype_bundled();
-    int status = -1;
-    if (metatype == NULL) {
-        return NULL;
-    }
-    if (runtime.registry == NULL) {
-        NcRegistry *registry = NULL;
-        if (nc_registry_new(&registry) != NC_OK) {
-            PyErr_NoMemory();
-            return NULL;
-        }
-#if !defined(_WIN32)
-        nc_forked_registry = registry;
-        if (pthread_atfork(nc_before_fork, nc_after_fork, nc_after_fork) != 0) {
-            PyErr_NoMemory();
-            return NULL;
-        }
-#endif
-        runtime.abi_version = NC_ABI_VERSION;
-        runtime.struct_size = (uint32_t)sizeof(NcRuntime);
-        runtime.type_size = (uint32_t)sizeof(PyHeapExtensibleTypeObject);
-        runtime.slot_size = (uint32_t)sizeof(PyCustomSlot);
-        runtime.provider = NC_PROVIDER;
-        runtime.metatype = metatype;
-        runtime.registry = registry;
-        runtime.intern = nc_intern;
-        runtime.ready = nc_type_ready;
-    }
-    module = there != NULL ? Py_NewRef(there) : PyModule_New(NC_RUNTIME_MODULE);
-    capsule = PyCapsule_New((void *)&runtime, NC_RUNTIME_CAPSULE, NULL);
-    name = PyUnicode_FromString(NC_RUNTIME_METACLASS);
-    if (module != NULL && capsule != NULL && name != NULL) {
-        /* If adding the capsule fails, the metaclass stays: without a capsule, no runtime. */
-        PyObject *dict = PyModule_GetDict(module);
-        status = PyDict_SetDefault(dict, name, (PyObject *)metatype) != NULL
-                     ? PyDict_SetItemString(dict, NC_RUNTIME_ATTRIBUTE, capsule)
-                     : -1;
-    }
-    if (status == 0 && there == NULL) {
-        status = PyDict_SetItemString(modules, NC_RUNTIME_MODULE, module);
-    }
-    Py_XDECREF(module);
-    Py_XDECREF(capsule);
-    Py_XDECREF(name);
-    return status == 0 ? &runtime : NULL;
-}
 
 /* Describe the object found in place of the runtime, on one line. Return a new reference. */
 NC_STATIC PyObject *nc_runtime_shown(PyObject *object)
@@ -204,6 +152,61 @@ NC_STATIC const NcRuntime *nc_runtime_accept(PyObject *module)
                      NC_ABI_VERSION, missing);
         return NULL;
     }
+    return found;
+}
+
+/* Publish this copy as the process's runtime in the existing module `there`, or in a new module if
+ * `there` is NULL. If another copy does so at the same time, the first one counts. Return the
+ * runtime, or NULL with an exception on failure. */
+NC_STATIC const NcRuntime *nc_runtime_publish(PyObject *modules, PyObject *there)
+{
+    static NcRuntime runtime;
+    PyObject *module, *capsule, *first = NULL;
+    PyTypeObject *metatype = nc_metatype_bundled();
+    if (metatype == NULL) {
+        return NULL;
+    }
+    if (runtime.registry == NULL) {
+        NcRegistry *registry = NULL;
+        if (nc_registry_new(&registry) != NC_OK) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+#if !defined(_WIN32)
+        nc_forked_registry = registry;
+        if (pthread_atfork(nc_before_fork, nc_after_fork, nc_after_fork) != 0) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+#endif
+        runtime.abi_version = NC_ABI_VERSION;
+        runtime.struct_size = (uint32_t)sizeof(NcRuntime);
+        runtime.type_size = (uint32_t)sizeof(PyHeapExtensibleTypeObject);
+        runtime.slot_size = (uint32_t)sizeof(PyCustomSlot);
+        runtime.provider = NC_PROVIDER;
+        runtime.metatype = metatype;
+        runtime.registry = registry;
+        runtime.intern = nc_intern;
+        runtime.ready = nc_type_ready;
+    }
+    module = there != NULL ? Py_NewRef(there) : PyModule_New(NC_RUNTIME_MODULE);
+    capsule = PyCapsule_New((void *)&runtime, NC_RUNTIME_CAPSULE, NULL);
+    if (module != NULL && capsule != NULL) {
+        /* If adding the capsule fails, the metaclass stays: without a capsule, no runtime. */
+        PyObject *dict = PyModule_GetDict(module);
+        first = nc_dict_first(dict, NC_RUNTIME_METACLASS, (PyObject *)metatype);
+        if (first != NULL) {
+            Py_SETREF(first, nc_dict_first(dict, NC_RUNTIME_ATTRIBUTE, capsule));
+        }
+        if (first != NULL && there == NULL) {
+            Py_SETREF(first, nc_dict_first(modules, NC_RUNTIME_MODULE, module));
+        }
+    }
+    const NcRuntime *found =
+        first != NULL ? nc_runtime_accept(there != NULL ? there : first) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(capsule);
+    Py_XDECREF(first);
     return found;
 }
 

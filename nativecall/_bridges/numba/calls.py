@@ -278,8 +278,8 @@ class Call(Values):
 
     def _look_for_left(self, core: Sequence[ir.Value]) -> None:
         """Emit code that raises the pending exception of a Python function that C called."""
-        builder, (table, ask) = self.builder, core
-        count = builder.load(table, align=8, typ=_WORD)
+        builder, (left, ask) = self.builder, core
+        count = builder.load(left, align=8, typ=_WORD)
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", count, _WORD(0))):
             state = self.python.gil_ensure()
             raised = builder.call(abi.Callee(ask, ir.FunctionType(_INT32, [])), [])
@@ -445,11 +445,11 @@ def _again(token: object, parts: tuple[NativeCallable, ...], is_view: bool) -> i
 
 
 class _Core:
-    """Two addresses in the core: its symbols, and the function that raises pending exceptions."""
+    """Two addresses in the core: the count of pending exceptions, and what raises one of them."""
 
     words = _lib.ffi.new(
         "uintptr_t[]",
-        [_ext.code_symbols()[name] for name in ("nc_symbols", "nc_left_raise")],
+        [_ext.code_symbols()[name] for name in ("nc_left_count", "nc_left_raise")],
     )
     count = len(words)
 

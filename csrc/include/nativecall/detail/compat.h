@@ -123,14 +123,36 @@ NC_STATIC_INLINE void nc_clear_managed_dict(PyObject *object)
 #endif
 }
 
-/* Return the value of a key in a dict, a new reference. Return NULL without an exception if the key
- * is missing, and NULL with an exception on failure. PyDict_GetItemString would ignore
- * MemoryError. */
+/* Return a new reference, or NULL, with an exception on failure (PyDict_GetItemRef, 3.13). */
+NC_STATIC_INLINE PyObject *nc_dict_get(PyObject *dict, PyObject *key)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found;
+    (void)PyDict_GetItemRef(dict, key, &found);
+    return found;
+#else
+    return Py_XNewRef(PyDict_GetItemWithError(dict, key));
+#endif
+}
+
+/* Return a new reference, or NULL with an exception (PyDict_SetDefaultRef, 3.13). */
+NC_STATIC_INLINE PyObject *nc_dict_default(PyObject *dict, PyObject *key, PyObject *value)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found;
+    (void)PyDict_SetDefaultRef(dict, key, value, &found);
+    return found;
+#else
+    return Py_XNewRef(PyDict_SetDefault(dict, key, value));
+#endif
+}
+
+/* Like nc_dict_get, for a name. PyDict_GetItemString would ignore MemoryError. Cold code uses the
+ * functions of macros, which compile faster. */
 NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
 {
     PyObject *key = PyUnicode_FromString(name);
-    PyObject *value = key != NULL ? PyDict_GetItemWithError(dict, key) : NULL;
-    Py_IncRef(value); /* cold code uses the functions, which compile faster than the macros */
+    PyObject *value = key != NULL ? nc_dict_get(dict, key) : NULL;
     Py_DecRef(key);
     return value;
 }

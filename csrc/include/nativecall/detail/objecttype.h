@@ -303,12 +303,12 @@ NC_STATIC PyTypeObject *nc_object_root(void)
     return (PyTypeObject *)(void *)root;
 }
 
-/* Publish the metaclass and root class of this copy. Return 0, or -1 with an exception. */
-NC_STATIC int nc_objects_publish(PyObject *module)
+/* Publish the metaclass and root class of this copy. If another copy does so at the same time, the
+ * first one counts. Return its capsule, a new reference, or NULL with an exception. */
+NC_STATIC PyObject *nc_objects_publish(PyObject *module)
 {
     static NcObjects shared;
-    PyObject *capsule = NULL;
-    int status = -1;
+    PyObject *capsule = NULL, *first = NULL;
     shared.abi_version = NC_ABI_VERSION;
     shared.struct_size = (uint32_t)sizeof(NcObjects);
     shared.class_size = (uint32_t)sizeof(NcClass);
@@ -320,14 +320,15 @@ NC_STATIC int nc_objects_publish(PyObject *module)
         (*nc_type_class_place(shared.root))->lasting = 1;
         shared.root->tp_traverse = nc_object_traverse;
         capsule = PyCapsule_New((void *)&shared, NC_OBJECTS_CAPSULE, NULL);
-        status =
-            capsule != NULL ? PyObject_SetAttrString(module, NC_OBJECTS_ATTRIBUTE, capsule) : -1;
     }
+    PyObject *dict = capsule != NULL ? PyObject_GenericGetDict(module, NULL) : NULL;
+    if (dict != NULL) {
+        first = nc_dict_first(dict, NC_OBJECTS_ATTRIBUTE, capsule);
+    }
+    Py_XDECREF(dict);
     Py_XDECREF(capsule);
-    if (status < 0) {
-        nc_objects = NULL;
-    }
-    return status;
+    nc_objects = NULL; /* the caller sets it */
+    return first;
 }
 
 /* Find the data of native objects that all modules share, or publish this copy's data if there is
@@ -351,8 +352,9 @@ NC_STATIC int nc_objects_import(void)
     PyObject *capsule = PyObject_GetAttrString(module, NC_OBJECTS_ATTRIBUTE);
     if (capsule == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
-        status = nc_objects_publish(module);
-    } else if (capsule != NULL) {
+        capsule = nc_objects_publish(module);
+    }
+    if (capsule != NULL) {
         NcObjects *found = (NcObjects *)PyCapsule_GetPointer(capsule, NC_OBJECTS_CAPSULE);
         if (found != NULL &&
             (found->abi_version != NC_ABI_VERSION || found->struct_size < sizeof(NcObjects) ||

@@ -257,7 +257,7 @@ NC_STATIC int nc_type_ready(PyHeapExtensibleTypeObject *self, Py_ssize_t slot_ta
     PyObject *tree = NULL;
     size_t own_count = 0;
     size_t count = 0;
-    const int heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+    const int heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
 
     if (heap && !nc_type_has_metatype(type, nc_metatype)) {
         PyErr_Format(PyExc_TypeError,

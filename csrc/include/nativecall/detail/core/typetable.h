@@ -6,15 +6,16 @@
  * builds its table. Assigning __call__ or __bases__ rebuilds the tables of the class and its
  * subclasses.
  *
- * Threads: all functions need the GIL. Published tables never change and live as long as their
- * type. So readers need only a reference to the type, not the GIL.
+ * Threads: all functions need the GIL; on free-threaded builds, a lock orders rebuilds. Published
+ * tables never change and live as long as their type. So readers need only a reference to the type,
+ * not the GIL.
  *
  * Errors: functions return 0, or -1 with a Python exception set and the type unchanged. */
 #ifndef NATIVECALL_TYPETABLE_H
 #define NATIVECALL_TYPETABLE_H
 
 #include "../../customslots.h"
-#include "../compat.h"
+#include "../shared.h"
 #include "intern.h"
 #include "runtime.h"
 #include "slottable.h"
@@ -56,8 +57,8 @@ typedef struct {
  * and has another metaclass. */
 NC_STATIC int nc_type_is_beyond(PyTypeObject *type)
 {
-    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-           (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0 &&
+    return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
+           !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) &&
            !nc_type_has_metatype(type, nc_metatype);
 }
 
@@ -406,10 +407,14 @@ NC_STATIC PyObject *nc_type_tree(PyTypeObject *type)
 
 /* Rebuild the tables of all ready types in a list of classes from their current MROs. If a table
  * cannot be built, withdraw the old one, which may be wrong, and continue. Return -1 with the last
- * exception if there was one. */
+ * exception if there was one. On free-threaded builds, a lock makes the last published table that
+ * of the last change. Merging runs no Python code, and CPython stops all threads before it
+ * replaces an MRO. */
 NC_STATIC int nc_types_refresh(PyObject *list)
 {
+    static NcLock lock;
     int status = 0;
+    NC_LOCK(&lock);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         PyObject *item = PyList_GET_ITEM(list, i);
         PyHeapExtensibleTypeObject *type = (PyHeapExtensibleTypeObject *)(void *)item;
@@ -422,6 +427,7 @@ NC_STATIC int nc_types_refresh(PyObject *list)
             status = -1;
         }
     }
+    NC_UNLOCK(&lock);
     return status;
 }
 
