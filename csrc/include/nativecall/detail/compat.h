@@ -17,8 +17,7 @@ NC_C_BEGIN
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
-/* PyErr_GetRaisedException, 3.12. If creating the exception object fails, return the exception of
- * that failure. */
+/* PyErr_GetRaisedException, 3.12. Return the exception of a failure to create the exception. */
 NC_STATIC_INLINE PyObject *nc_exception_take(void)
 {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -147,8 +146,7 @@ NC_STATIC_INLINE PyObject *nc_dict_default(PyObject *dict, PyObject *key, PyObje
 #endif
 }
 
-/* Like nc_dict_get, for a name. PyDict_GetItemString would ignore MemoryError. Cold code uses the
- * functions of macros, which compile faster. */
+/* Like nc_dict_get, for a name. PyDict_GetItemString would ignore MemoryError. */
 NC_COLD PyObject *nc_dict_item(PyObject *dict, const char *name)
 {
     PyObject *key = PyUnicode_FromString(name);
