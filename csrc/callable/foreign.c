@@ -314,6 +314,9 @@ NC_NOINLINE PyObject *anew(NcCallable *self, NcCallable *holder, int kind, PyObj
         }
     }
     if (foreign != NULL && entry != NULL && holder != NULL && !more_to_own) {
+        if (kind >= NC_TO_SCIPY) { /* a tuple of capsules; the collector may raise its count */
+            PyObject_GC_UnTrack(foreign);
+        }
         NC_BEGIN_SECTION(holder);
         if (nc_load_relaxed_size(&more->changes) == changes) {
             Py_XSETREF(more->foreign[kind].entry, Py_NewRef(entry));
