@@ -8,6 +8,7 @@ conformance kit's modules, which look at whatever memory they are led to.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pkgutil
 import subprocess
@@ -354,7 +355,9 @@ for name in sorted(sys.argv[1:], key=lambda name: ".numba." in name):
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(nc.__path__, "nativecall.")
-    if "_cli" not in module.name and module.name not in ("nativecall.__main__", "nativecall._core")
+    if "_cli" not in module.name
+    and module.name not in ("nativecall.__main__", "nativecall._core")
+    and (".numba." not in module.name or importlib.util.find_spec("numba") is not None)
 ]
 
 

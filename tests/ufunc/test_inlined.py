@@ -4,7 +4,6 @@ import importlib
 import math
 import re
 
-import numba
 import numpy as np
 import pytest
 
@@ -12,6 +11,7 @@ import nativecall as nc
 from nativecall._ufunc import inlined, make
 from support.modes import assembly, generates
 
+numba = pytest.importorskip("numba")
 X = np.linspace(-3, 3, 1001)
 
 

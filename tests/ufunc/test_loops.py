@@ -11,7 +11,6 @@ import pickle
 import re
 import sys
 
-import numba
 import numpy as np
 import pytest
 import scipy.special
@@ -268,6 +267,8 @@ def test_loops_of_the_newer_interface_are_refused_by_name():
 
 
 def test_what_numba_vectorizes():
+    numba = pytest.importorskip("numba")
+
     @numba.vectorize(["float64(float64, float64)", "int64(int64, int64)"])
     def f(x, y):
         return x * y + 1
@@ -282,6 +283,7 @@ def test_what_numba_vectorizes():
 
 
 def test_numba_compiles_a_loop_that_is_asked_for():
+    numba = pytest.importorskip("numba")
     lazy = numba.vectorize(lambda x: x + x)
     made = nc.wrap(lazy)
     assert made.signatures == ()
