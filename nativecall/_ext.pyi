@@ -52,7 +52,8 @@ FieldRow: TypeAlias = tuple[str, str | None, int, Foreign]
 #: Name, signature, address (0 if abstract), flags, whether `self` points to the fields.
 MethodRow: TypeAlias = tuple[str, str, int, int, bool]
 
-class nativeobjecttype(type): ...
+class nativeobjecttype(type):
+    def mro(self) -> list[type]: ...
 
 class NativeObject(metaclass=nativeobjecttype):
     """An object that Python and threads without the GIL share."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from . import _ext, _lib
 from ._errors import TYPE_CHECKING, wrong_type
+from ._rows import NamedTuple
 
 extensibletype = _ext.extensibletype
 PADDING = 1  # the key of placeholder rows; it may occur more than once
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from ._ext import Foreign
 
 
-class Slot(namedtuple("Slot", ["key", "flags", "data"], module="nativecall")):
+class Slot(NamedTuple):
     """One row of a type's slot table.
 
     Attributes
@@ -28,11 +27,12 @@ class Slot(namedtuple("Slot", ["key", "flags", "data"], module="nativecall")):
         A pointer, or an offset into the type's objects.
     """
 
-    __module__ = "nativecall"
-    __slots__ = ()
     key: bytes | int
     flags: int
     data: int
+
+
+Slot.__module__ = "nativecall"
 
 
 def customslots(obj: object) -> tuple[Slot, ...]:

@@ -11,7 +11,6 @@ variables that Cython exports; and the fixed names of XLA, DLPack, Arrow and tab
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 
 from .._cdecl.nodes import (
     BASICS,
@@ -27,6 +26,7 @@ from .._cdecl.source import CSource
 from .._cdecl.spelling import parse
 from .._cdecl.typenames import Found
 from .._errors import TYPE_CHECKING, SignatureError
+from .._rows import NamedTuple
 from .._types.ctype import MAX_TEXT, CType
 from .._types.signature import Signature
 from .pxd import COMPLEX, SIZED, absolute, of_module, unmangled
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .._values.foreign import Part
 
 
-class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
+class Name(NamedTuple):
     """Content of a capsule's name.
 
     Attributes
@@ -53,7 +53,6 @@ class Name(namedtuple("Name", ["signature", "partial", "reason", "is_data"])):
         Whether the name says that the capsule holds no function.
     """
 
-    __slots__ = ()
     signature: Signature | None
     partial: tuple[Part, ...] | None
     reason: str | None

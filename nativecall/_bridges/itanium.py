@@ -9,10 +9,10 @@ SignatureError.
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
+from .._rows import NamedTuple
 from .._types.signature import Signature
 
 #: Type letters of the ABI, and the codes of nativecall's signatures for them.
@@ -20,16 +20,15 @@ _SCALARS = dict(zip("vbcahstijlmxyfde", "v?cbBhHiIlLqQfdg", strict=True))
 _COMPLEX = "St7complexI"
 
 
-class _Type(namedtuple("_Type", ["code", "const", "name"], defaults=(False, ""))):
+class _Type(NamedTuple):
     """A type: its code, whether it is const, and its name if it is a class.
 
     C cannot pass a class, so a class has an empty code, and errors show its name.
     """
 
-    __slots__ = ()
     code: str
-    const: bool
-    name: str
+    const: bool = False
+    name: str = ""
 
 
 class _Parser:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections import namedtuple
 
 from .._cdecl.spelling import parse
 from .._errors import SignatureError
 from .._fifo import Cache
+from .._rows import NamedTuple
 
 MOST_BYTES = 1 << 22
 
@@ -36,7 +36,7 @@ COMPLEX = {f"{name}_complex": f"{name} _Complex" for name in ("float", "double")
 COMPLEX["long_double_complex"] = "long double _Complex"
 
 
-class Pxd(namedtuple("Pxd", ["functions", "types"])):
+class Pxd(NamedTuple):
     """The declarations of a .pxd file.
 
     Attributes
@@ -48,12 +48,11 @@ class Pxd(namedtuple("Pxd", ["functions", "types"])):
         are enclosed in ``@``. Cimported names include the module: ``@package.module.name@``.
     """
 
-    __slots__ = ()
     functions: dict[str, Promise]
     types: dict[str, str]
 
 
-class Promise(namedtuple("Promise", ["nogil", "raises"])):
+class Promise(NamedTuple):
     """The guarantees that a declaration gives to callers.
 
     Attributes
@@ -65,7 +64,6 @@ class Promise(namedtuple("Promise", ["nogil", "raises"])):
         has no exception clause, because Cython 3 changed the default.
     """
 
-    __slots__ = ()
     nogil: bool
     raises: bool | None
 

@@ -11,7 +11,6 @@ imports this module on first use, and calls it for:
 
 from __future__ import annotations
 
-from collections import namedtuple
 from itertools import islice
 from types import NoneType
 
@@ -20,6 +19,7 @@ from .._cdecl.cffitype import disagreement, is_whole, to_ffi
 from .._cdecl.nodes import CONST
 from .._cdecl.spelling import parse, words
 from .._errors import TYPE_CHECKING, SignatureError, refuse_reload, wrong_type
+from .._rows import NamedTuple
 from .._types import bufferformat
 from .._types.agreement import suits
 from .._types.ctype import VOIDPTR, CType, Scalar
@@ -59,12 +59,11 @@ _STRUCTS = 1  # csrc/values/ctypespointers.c
 # -- pointers ------------------------------------------------------------------------------------
 
 
-class _Shown(namedtuple("_Shown", ["cif", "index"])):
+class _Shown(NamedTuple):
     """The C declaration of an argument's type, for messages; falsy if the user wrote codes."""
 
-    __slots__ = ()
     cif: CallInterface | None
-    index: int  # a field, not the method of tuples
+    index: int  # type: ignore[assignment]  # a field, not the method of tuples
 
     def __bool__(self) -> bool:
         return self.cif is not None and self.cif.signature.in_c

@@ -8,11 +8,11 @@ effect.
 from __future__ import annotations
 
 import sys
-from collections import namedtuple
 
 from .. import _ext, _lib
 from .._cdecl.spelling import as_text, both, parse
 from .._errors import TYPE_CHECKING, SignatureError
+from .._rows import NamedTuple
 from .._types.agreement import Agreement, agreement
 from .._types.derived import Handle
 from .._types.signature import Signature
@@ -35,13 +35,7 @@ if TYPE_CHECKING:
 _ADDRESS_LIMIT = 2 * (sys.maxsize + 1)
 
 
-class Entry(
-    namedtuple(
-        "Entry",
-        "signature address flags errors gil owner trampoline order encoding check fortran out keep",
-        module="nativecall",
-    )
-):
+class Entry(NamedTuple):
     """One row of a native callable's table.
 
     Attributes
@@ -76,8 +70,6 @@ class Entry(
         How long C keeps functions passed to it, ``"call"`` or longer; see `wrap`.
     """
 
-    __module__ = "nativecall"
-    __slots__ = ()
     signature: str
     address: int
     flags: int
@@ -91,6 +83,9 @@ class Entry(
     fortran: bool
     out: tuple[Out, ...]
     keep: str | int
+
+
+Entry.__module__ = "nativecall"
 
 
 def gil_name(flags: int) -> Gil:
@@ -129,12 +124,9 @@ class Options:
         return not (named or self.flags or self.policies)
 
 
-class NewEntry(
-    namedtuple("NewEntry", ["address", "signature", "flags", "owner", "name", "policies"])
-):
+class NewEntry(NamedTuple):
     """An entry that is not in a table yet."""
 
-    __slots__ = ()
     address: int
     signature: Signature
     flags: int

@@ -9,34 +9,26 @@ inside a header name its file and the line.
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 
 from .._errors import TYPE_CHECKING, LibraryError, SignatureError
+from .._rows import NamedTuple
 from .._types.ctype import WORD
 from .lexer import DIGRAPHS, macro, tokenizer, with_pragmas, without_comments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from subprocess import CompletedProcess
-    from typing import NamedTuple
 
     from .lexer import Macro
 
-    # Users' type checkers see this class in the type of `Library.declarations`.
-    class _Row(NamedTuple):
-        headers: tuple[str, ...]
-        include: tuple[str, ...]
-        define: tuple[tuple[str, str | None], ...]
-        text: str | None
 
-else:
-    _Row = namedtuple("Wanted", ["headers", "include", "define", "text"])
-
-
-class Wanted(_Row):
+class Wanted(NamedTuple):
     """What to read: `text` or, if it is None, `headers` by name or absolute path."""
 
-    __slots__ = ()
+    headers: tuple[str, ...]
+    include: tuple[str, ...]
+    define: tuple[tuple[str, str | None], ...]
+    text: str | None
 
 
 SEARCHED = ("CPATH", "C_INCLUDE_PATH")  # environment variables with include directories

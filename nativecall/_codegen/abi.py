@@ -27,17 +27,14 @@ structs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from llvmlite import ir
 
 from .._plan import steps
 from .._plan.abi import ABI, Call, Passing, Piece, Unsupported, in_memory
+from .._rows import NamedTuple
 from .._types.ctype import CType
-
-if TYPE_CHECKING:
-    from .._plan.abi import How
 
 __all__ = ["Call", "Unsupported", "in_memory"]
 
@@ -88,8 +85,7 @@ def float_type(size: int) -> ir.Type:
     return {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}[size]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One IR parameter that carries `size` bytes of an object, from `offset` on.
 
     `type` may be larger than `size`. The extra bits are passed as zero and ignored when received.
@@ -134,8 +130,7 @@ class Part:
         return [Part(type, self.offset + at, min(each, self.size - at)) for at in starts]
 
 
-@dataclass(frozen=True)
-class Spelled:
+class Spelled(NamedTuple):
     """How one argument or the result is passed, in IR.
 
     `how` has the same values as `Passing.how`. ``"value"`` means a single IR value. ``"pieces"``
@@ -145,7 +140,7 @@ class Spelled:
     """
 
     ctype: CType
-    how: How
+    how: str
     parts: tuple[Part, ...] = ()
     attributes: tuple[str, ...] = ()
 
@@ -245,8 +240,7 @@ def spell(
     return Lowering(_spelled(abi, call.result, False), passed, fixed, keyword)
 
 
-@dataclass(frozen=True)
-class Lowering:
+class Lowering(NamedTuple):
     """How the arguments and the result of one signature are passed; created by `lower`."""
 
     result: Spelled

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _POINTERS = ("pointer", "voidptr")
 
 
-def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, object]) -> set[str]:
+def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, Foreign]) -> set[str]:
     """Replace the options `free` and `close` in `how` by a check of the function's results.
 
     Return the names that this call added to the library's destructors.

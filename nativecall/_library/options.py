@@ -297,7 +297,7 @@ class LibraryOptions:
         return {option: one.given for option, one in self._by_name.items()}
 
     @property
-    def order(self) -> object:
+    def order(self) -> Foreign:
         """The memory layout of arrays in variables."""
         one = self._by_name.get("order")
         return "C" if one is None else one.of("")[0] or "C"

@@ -15,12 +15,11 @@ threads uses the variable, you must synchronise.
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .. import _ext, _lib
 from .._cdecl.cffitype import pointer_from
 from .._cdecl.nodes import CHARACTERS, element
 from .._errors import TYPE_CHECKING
+from .._rows import NamedTuple
 from .._types.ctype import Scalar
 from .._types.derived import pointer
 from .._types.grammar import read_type
@@ -41,10 +40,9 @@ _RECORDS = ("struct", "union")
 _pointed: dict[int, list[object]] = {}
 
 
-class Variable(namedtuple("Variable", "name ctype address owner handle const encoding")):
+class Variable(NamedTuple):
     """A variable of a library; `owner` declares its types, and `encoding` decodes its text."""
 
-    __slots__ = ()
     name: str
     ctype: CType
     address: int

@@ -10,16 +10,12 @@ Nothing here imports LLVM, and each ABI can be used on any machine.
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .._errors import TYPE_CHECKING
+from .._rows import NamedTuple
 from .._types.ctype import CType, is_native
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Literal
-
-    How = Literal["void", "value", "pieces", "stack", "reference"]
 
 
 class Unsupported(Exception):
@@ -29,7 +25,7 @@ class Unsupported(Exception):
 _UNKNOWN = "the C ABI of this machine is not known"
 
 
-class Piece(namedtuple("Piece", ["kind", "offset", "size"])):
+class Piece(NamedTuple):
     """The part of a value that goes into one register, if a register is free.
 
     Attributes
@@ -40,13 +36,12 @@ class Piece(namedtuple("Piece", ["kind", "offset", "size"])):
         The bytes of the value in this piece.
     """
 
-    __slots__ = ()
     kind: str
     offset: int
     size: int
 
 
-class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaults=((), ()))):
+class Passing(NamedTuple):
     """How one argument or the result is passed.
 
     Attributes
@@ -64,11 +59,10 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
         copy. A reference result may have a second place, where the function returns the pointer.
     """
 
-    __slots__ = ()
     ctype: CType
-    how: How
-    pieces: tuple[Piece, ...]
-    places: tuple[int, ...]
+    how: str
+    pieces: tuple[Piece, ...] = ()
+    places: tuple[int, ...] = ()
 
     @property
     def moves(self) -> list[tuple[int, int, int]]:
@@ -77,7 +71,7 @@ class Passing(namedtuple("Passing", ["ctype", "how", "pieces", "places"], defaul
         return [(one.offset, at, one.size) for one, at in zip(pieces, self.places, strict=True)]
 
 
-class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
+class Call(NamedTuple):
     """The places of all values of one call.
 
     Attributes
@@ -90,7 +84,6 @@ class Call(namedtuple("Call", ["result", "args", "stack", "vectors"])):
         The number of vector registers that hold arguments.
     """
 
-    __slots__ = ()
     result: Passing
     args: list[Passing]
     stack: int

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections import namedtuple
 
 from .._errors import TYPE_CHECKING
+from .._rows import NamedTuple
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._values import callinterface, storage
 from .._values.failure import CONVENTIONS
@@ -46,30 +46,23 @@ _WORD = 8
 _DIRECT = {("f", "d"): _WIDEN, ("i", "d"): _INTEGER, ("d", "f"): _NARROW}
 
 
-class At(namedtuple("At", ["base", "at", "offset"], defaults=(0,))):
+class At(NamedTuple):
     """The place of a value: `at` bytes from a base.
 
     If the base includes `POINTER`, a pointer is stored there, and the value is at that pointer plus
     `offset` bytes.
     """
 
-    __slots__ = ()
     base: int
     at: int
-    offset: int
+    offset: int = 0
 
 
 #: For ops without a source or target.
 _NO_PLACE = At(FRAME, 0)
 
 
-class Op(
-    namedtuple(
-        "Op",
-        "code source to size width types step exact",
-        defaults=(_NO_PLACE, _NO_PLACE, 0, 0, (VOID, VOID), -1, False),
-    )
-):
+class Op(NamedTuple):
     """One operation (NC_OP_* of plan.h).
 
     Attributes
@@ -88,15 +81,14 @@ class Op(
         Whether rounding is an error.
     """
 
-    __slots__ = ()
     code: int
-    source: At
-    to: At
-    size: int
-    width: int
-    types: tuple[CType, CType]
-    step: int
-    exact: bool
+    source: At = _NO_PLACE
+    to: At = _NO_PLACE
+    size: int = 0
+    width: int = 0
+    types: tuple[CType, CType] = (VOID, VOID)
+    step: int = -1
+    exact: bool = False
 
     @property
     def packed(self) -> bytes:
@@ -110,9 +102,7 @@ class Op(
         return _OP.pack(code, *bases, self.exact, one, other, max(self.step, 0), *places)
 
 
-class Conversion(
-    namedtuple("Conversion", "outer inner fixed ops failed areas data flags errors tested told")
-):
+class Conversion(NamedTuple):
     """How a call from C is converted to a call of another C function.
 
     Attributes
@@ -136,7 +126,6 @@ class Conversion(
         The offset in the block of the caller's pointer to its error int, or `NOWHERE`.
     """
 
-    __slots__ = ()
     outer: Call
     inner: Call
     fixed: int | None
@@ -243,7 +232,7 @@ def conversion(plan: plans.Plan) -> Conversion:
     return writer.made(ops, flags, before.flags, tested, told)
 
 
-class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None))):
+class Passed(NamedTuple):
     """An argument of the C function that a loop calls.
 
     Attributes
@@ -260,19 +249,12 @@ class Passed(namedtuple("Passed", ["how", "number", "given"], defaults=(0, None)
         dimensions starts as zero, and an output with core dimensions keeps its contents.
     """
 
-    __slots__ = ()
     how: Literal["value", "reference", "input", "output", "view", "length", "error"]
-    number: int
-    given: int | None
+    number: int = 0
+    given: int | None = None
 
 
-class LoopPlan(
-    namedtuple(
-        "LoopPlan",
-        "signature inputs outputs arguments results core needs_gil errors",
-        defaults=(None, False, "none"),
-    )
-):
+class LoopPlan(NamedTuple):
     """The plan of a ufunc loop: the arguments of its C function, and the destination of results.
 
     NumPy calls a loop with the addresses of its operands (inputs first), the number of elements,
@@ -300,15 +282,14 @@ class LoopPlan(
         The function's error convention; the loop ends at the first failure.
     """
 
-    __slots__ = ()
     signature: Signature
     inputs: tuple[CType, ...]
     outputs: tuple[CType, ...]
     arguments: tuple[Passed, ...]
     results: tuple[tuple[int, int], ...]
-    core: tuple[tuple[int, ...], ...] | None
-    needs_gil: bool
-    errors: Errors
+    core: tuple[tuple[int, ...], ...] | None = None
+    needs_gil: bool = False
+    errors: Errors = "none"
 
     @property
     def operands(self) -> tuple[CType, ...]:

@@ -8,10 +8,9 @@ core and generated code. messages.py creates the exception for a failed step.
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .. import _ext
 from .._errors import TYPE_CHECKING, refuse_reload
+from .._rows import NamedTuple
 from .._types.ctype import CType
 from .._types.derived import Pointer
 from .._types.signature import Signature
@@ -26,24 +25,22 @@ refuse_reload(globals(), "Plan")
 HEADER: Final = _ext.code_layout()["thunk_values"]
 
 
-class Argument(namedtuple("Argument", ["index", "type"])):
+class Argument(NamedTuple):
     """Argument `index` of the wanted signature."""
 
-    __slots__ = ()
-    index: int
+    index: int  # type: ignore[assignment]  # a field, not the method of tuples
     type: CType
 
 
-class Load(namedtuple("Load", ["pointer", "offset", "type"])):
+class Load(NamedTuple):
     """The value `offset` bytes behind a pointer that is not NULL."""
 
-    __slots__ = ()
     pointer: Argument
     offset: int
     type: CType
 
 
-class Convert(namedtuple("Convert", ["value", "type", "step", "exact"], defaults=(False,))):
+class Convert(NamedTuple):
     """A number converted to another type.
 
     `step` is the step that fails if the conversion fails, or -1 if it cannot fail. An integer
@@ -51,39 +48,34 @@ class Convert(namedtuple("Convert", ["value", "type", "step", "exact"], defaults
     otherwise it may be rounded, but not to an infinity.
     """
 
-    __slots__ = ()
     value: Node
     type: CType
     step: int
-    exact: bool
+    exact: bool = False
 
 
-class Memory(namedtuple("Memory", ["values", "type"])):
+class Memory(NamedTuple):
     """A pointer to fresh memory with consecutive values of `type`."""
 
-    __slots__ = ()
     values: tuple[Node, ...]
     type: CType
 
 
-class Constant(namedtuple("Constant", ["value", "type"])):
+class Constant(NamedTuple):
     """An integer constant; NULL for pointers."""
 
-    __slots__ = ()
     value: int
     type: CType
 
 
-class Bound(namedtuple("Bound", ["offset", "type"])):
+class Bound(NamedTuple):
     """A bound value, stored at an offset in the Thunk."""
 
-    __slots__ = ()
     offset: int
     type: CType
 
 
-class _Node(namedtuple("_Node", ["type"])):
-    __slots__ = ()
+class _Node(NamedTuple):
     type: CType
 
 
@@ -112,28 +104,19 @@ def type_of(node: Node) -> CType:
     return Pointer(node.type) if isinstance(node, (Memory, OutSlot, ErrorOut)) else node.type
 
 
-class Step(namedtuple("Step", ["kind", "subject", "source", "target", "count"], defaults=(0,))):
+class Step(NamedTuple):
     """A check that may fail in a call, with the data for its message."""
 
-    __slots__ = ()
     kind: str  # "value", "null" or "count"; "failure" if the function itself fails
     subject: str  # the subject of the message; {} stands for the function's name
     source: CType  # type of the refused value
     target: CType  # type that it should convert to
-    count: int  # required number of items, for "count"
+    count: int = 0  # type: ignore[assignment]  # required number of items, for "count"
 
 
-class Plan(
-    namedtuple(
-        "Plan",
-        "outer inner arguments result before after flags "
-        "checks stores tested steps size takes_gil settles",
-        defaults=((), (), -1, (), HEADER, False, False),
-    )
-):
+class Plan(NamedTuple):
     """How a thunk with the wanted signature calls a function with its own signature."""
 
-    __slots__ = ()
     outer: Signature  # the wanted signature
     inner: Signature  # the function's own signature
     arguments: tuple[Node, ...]  # of the function, including variadic arguments
@@ -142,13 +125,14 @@ class Plan(
     after: Convention  # error convention of the thunk
     flags: int  # of the thunk's entry
     # Checks before the call, in order: (wanted argument, step of the kind "null" or "count").
-    checks: tuple[tuple[int, int], ...]
-    stores: tuple[tuple[int, Node], ...]  # after the call: (wanted argument, value to write)
-    tested: int  # the step for the function's own failure; -1 if it is not tested
-    steps: tuple[Step, ...]
-    size: int  # bytes of the Thunk
-    takes_gil: bool  # whether the thunk takes the GIL around the call
-    settles: bool  # whether the thunk raises or reports an exception that the function left set
+    checks: tuple[tuple[int, int], ...] = ()
+    stores: tuple[tuple[int, Node], ...] = ()  # after the call: (wanted argument, value to write)
+    tested: int = -1  # the step for the function's own failure; -1 if it is not tested
+    steps: tuple[Step, ...] = ()
+    size: int = HEADER  # bytes of the Thunk
+    takes_gil: bool = False  # whether the thunk takes the GIL around the call
+    # Whether the thunk raises or reports an exception that the function left set.
+    settles: bool = False
 
     def follows_call(self, step: int) -> bool:
         """Return whether a step is executed after the function has returned."""

@@ -69,12 +69,12 @@ const, the function's own signature must also declare it const.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 
 from .. import _lib
 from .._cdecl.spelling import both, reason_in_c
 from .._errors import SignatureError
+from .._rows import NamedTuple
 from .._types.agreement import suits
 from .._types.ctype import VOIDPTR, CType, Scalar, integer_range, promoted, scalar
 from .._types.derived import Pointer, Struct, View, object_offsets
@@ -253,10 +253,9 @@ def _holds(target: CType, source: CType) -> bool:
         return False
 
 
-class Own(namedtuple("Own", ["type", "readonly"])):
+class Own(NamedTuple):
     """An argument of the function."""
 
-    __slots__ = ()
     type: CType
     readonly: bool  # whether the function promises not to write through it
 
@@ -521,23 +520,16 @@ def _promoted(
 # -- results and failures ------------------------------------------------------------------------
 
 
-class _Ending(
-    namedtuple(
-        "_Ending",
-        "errors own given room store value status",
-        defaults=(None, None, None, None),
-    )
-):
+class _Ending(NamedTuple):
     """One way to produce the wanted result, and the arguments that remain to be converted."""
 
-    __slots__ = ()
     errors: Convention
     own: Sequence[Own]
     given: Sequence[Argument]
-    room: int | None  # the function's argument that points to the result
-    store: int | None  # the wanted argument that receives the result
-    value: CType | None  # type of the value to return or store, or None
-    status: int | None  # the result after success, if it is a status
+    room: int | None = None  # the function's argument that points to the result
+    store: int | None = None  # the wanted argument that receives the result
+    value: CType | None = None  # type of the value to return or store, or None
+    status: int | None = None  # the result after success, if it is a status
 
 
 def _last_pointers(args: Sequence[Own] | Sequence[Argument], readonly: Sequence[bool]) -> list[int]:
@@ -657,7 +649,8 @@ def _finish(draft: Draft, nodes: list[Node], ending: _Ending, flags: int) -> Pla
             raise Refused(f"the result {refused.reason}", refused.hint) from None
         checked = isinstance(node, Convert) and node.step >= 0
     if ending.room is not None:
-        nodes = [*nodes[: ending.room], OutSlot(ending.value), *nodes[ending.room :]]
+        slot = OutSlot(ending.value)  # type: ignore[arg-type]  # an ending with a room has a type
+        nodes = [*nodes[: ending.room], slot, *nodes[ending.room :]]
     if before.hidden:
         last = len(outer.args) - 1
         told = Argument(last, outer.args[last]) if after.hidden else ErrorOut(scalar("i"))

@@ -140,7 +140,7 @@ class SystemV(ABI):
             if arg.alignment > 8:
                 stack = -(-stack // 16) * 16
             how = "value" if is_value else "stack"
-            passed.append(Passing(arg, how, pieces if is_value else (), (stack,)))
+            passed.append(Passing(arg, how, pieces or () if is_value else (), (stack,)))
             stack += -(-arg.size // 8) * 8
         return Call(result, passed, stack, len(_VECTOR) - len(registers["vector"]))
 

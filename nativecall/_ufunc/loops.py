@@ -30,6 +30,7 @@ from .._cdecl.spelling import parse
 from .._errors import TYPE_CHECKING, SignatureError
 from .._fifo import Fifo
 from .._plan import conversionplan as plans
+from .._rows import NamedTuple
 from .._types.ctype import VOID, VOIDPTR, CType, scalar
 from .._types.derived import pointer
 from .._types.signature import Signature
@@ -58,7 +59,7 @@ _DATES = "Mm"
 _NONE = "OSUVT"
 
 
-class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], defaults=(None,))):
+class Loop(NamedTuple):
     """A loop.
 
     Attributes
@@ -72,12 +73,11 @@ class Loop(namedtuple("Loop", ["ufunc", "types", "address", "data", "kept"], def
         Keeps both addresses valid.
     """
 
-    __slots__ = ()
     ufunc: numpy.ufunc
     types: str
     address: int
     data: int
-    kept: object
+    kept: object = None
 
     def __repr__(self) -> str:
         return f"<loop {self.types} of {self.ufunc!r}>"

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import copyreg
 import ctypes
-from collections import namedtuple
 
 from .. import _ext
 from .._errors import TYPE_CHECKING, NoEntryError, SignatureError, extra
+from .._rows import NamedTuple
 from .._types.ctype import CType
 from .._values.calloptions import of_type
 from .._values.dtypes import dtype_of
@@ -61,10 +61,9 @@ def keeper_of(ufunc: numpy.ufunc) -> Keeper | None:
     return kept if isinstance(kept, Keeper) else None
 
 
-class _Loop(namedtuple("_Loop", ["entry", "plan", "numbers"])):
+class _Loop(NamedTuple):
     """A loop: a callable of one entry, its plan, and NumPy's type numbers of its operands."""
 
-    __slots__ = ()
     entry: NativeCallable
     plan: LoopPlan
     numbers: tuple[int, ...]

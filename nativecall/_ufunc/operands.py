@@ -22,12 +22,12 @@ numbers:
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 from math import prod
 
 from .. import _lib
 from .._errors import TYPE_CHECKING, SignatureError, wrong_type
 from .._plan.conversion import LoopPlan, Passed
+from .._rows import NamedTuple
 from .._types.ctype import Scalar
 from .._types.derived import Array, Pointer, Struct, View
 from .._values.failure import convention
@@ -44,7 +44,7 @@ _OPERANDS = rf"\s*{_OPERAND}(?:\s*,\s*{_OPERAND})*\s*"
 _SIGNATURE = re.compile(rf"({_OPERANDS})->({_OPERANDS})")
 
 
-class Core(namedtuple("Core", ["inputs", "outputs", "names", "text"])):
+class Core(NamedTuple):
     """A signature of a generalised NumPy ufunc.
 
     Attributes
@@ -57,7 +57,6 @@ class Core(namedtuple("Core", ["inputs", "outputs", "names", "text"])):
         The signature as given.
     """
 
-    __slots__ = ()
     inputs: list[tuple[int, ...]]
     outputs: list[tuple[int, ...]]
     names: list[str]

@@ -9,10 +9,10 @@ calls from Python.
 from __future__ import annotations
 
 import codecs
-from collections import namedtuple
 
 from .. import _lib
 from .._errors import TYPE_CHECKING, closest, did_you_mean, require, wrong_type
+from .._rows import NamedTuple
 from .failure import CONVENTIONS
 from .outparameters import check_out, visible
 
@@ -81,13 +81,7 @@ if TYPE_CHECKING:
         types: object
 
 
-class Policies(
-    namedtuple(
-        "Policies",
-        "order encoding check fortran out keep",
-        defaults=("C", None, None, False, (), "call"),
-    )
-):
+class Policies(NamedTuple):
     """The options of a function that affect only calls from Python.
 
     Attributes
@@ -109,13 +103,12 @@ class Policies(
         is replaced by the argument's position.
     """
 
-    __slots__ = ()
-    order: Order
-    encoding: str | None
-    check: Check | None
-    fortran: bool
-    out: tuple[Out, ...]
-    keep: str | int
+    order: Order = "C"
+    encoding: str | None = None
+    check: Check | None = None
+    fortran: bool = False
+    out: tuple[Out, ...] = ()
+    keep: str | int = "call"
 
     def options(self) -> dict[str, Foreign]:
         """Return the policies as options of `wrap`."""

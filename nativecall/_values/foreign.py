@@ -55,10 +55,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import namedtuple
 
 from .. import _ext, _lib
 from .._errors import TYPE_CHECKING, require, wrong_type
+from .._rows import NamedTuple
 from .calloptions import DEFAULT
 
 if TYPE_CHECKING:
@@ -78,31 +78,25 @@ if TYPE_CHECKING:
     Part: TypeAlias = CType | tuple[str, str | None] | None
 
 
-class Function(
-    namedtuple(
-        "Function",
-        "address signature owner name flags policies supposed machine partial forms reason",
-        defaults=(None, 0, DEFAULT, False, False, None, (), None),
-    )
-):
+class Function(NamedTuple):
     """A C function found in a foreign object."""
 
-    __slots__ = ()
     address: int
     signature: Signature | None  # None if the object does not record it
     owner: object  # keeps the function alive
-    name: str | None
-    flags: int  # the flags of an entry for it (docs/abi/find.md)
-    policies: Policies
+    name: str | None = None
+    flags: int = 0  # the flags of an entry for it (docs/abi/find.md)
+    policies: Policies = DEFAULT
     # Whether the flags are a default that the caller may override.
-    supposed: bool
+    supposed: bool = False
     # Whether the signature has machine types: integers without signedness, untyped pointers.
-    machine: bool
+    machine: bool = False
     # The known parts of an incomplete signature: result and arguments, None for unknown ones.
-    partial: tuple[Part, ...] | None
-    forms: tuple[str, ...]  # possible signatures; the caller may give more precise pointer types
+    partial: tuple[Part, ...] | None = None
+    # Possible signatures; the caller may give more precise pointer types.
+    forms: tuple[str, ...] = ()
     # For messages: why the signature is incomplete, and what the caller can do.
-    reason: str | None
+    reason: str | None = None
 
 
 class Passing:
@@ -118,46 +112,37 @@ class Passing:
         self.code = code
 
 
-class Pointer(
-    namedtuple(
-        "Pointer",
-        "address pointee owner at is_memory struct kind may_change taken",
-        defaults=(None, False, False, None, False, ()),
-    )
-):
+class Pointer(NamedTuple):
     """A data pointer found in a foreign object."""
 
-    __slots__ = ()
     address: int
     pointee: CType | None  # None for `void`, and for data that no type describes
     # Keeps the data alive independently of the object. If the object holds the memory itself, the
     # owner is a Pin of the core: before the call, the Pin checks that the memory has not moved.
     owner: object
     # The address of the pointer itself, if the object is a C variable that holds it.
-    at: int | None
+    at: int | None = None
     # Whether the object holds the memory itself, as an array does. Such memory must be aligned. The
     # address in a pointer object is not checked, since handles may be odd.
-    is_memory: bool
-    struct: bool  # whether the target is a struct; `pointee` may then be None
-    kind: Foreign  # the cffi type that such objects convert to
-    may_change: bool  # whether the fields above may differ between objects of that cffi type
+    is_memory: bool = False
+    struct: bool = False  # whether the target is a struct; `pointee` may then be None
+    kind: Foreign = None  # the cffi type that such objects convert to
+    # Whether the fields above may differ between objects of that cffi type.
+    may_change: bool = False
     # If not (): arguments for take_ctypes(), which lets the core read such objects itself.
-    taken: tuple[type, int] | tuple[()]
+    taken: tuple[type, int] | tuple[()] = ()
 
 
-class Struct(
-    namedtuple("Struct", "type shown address kept named foreign", defaults=(("", 0), None))
-):
+class Struct(NamedTuple):
     """A struct by value found in a foreign object."""
 
-    __slots__ = ()
     type: CType | None  # None if no signature describes it
     shown: str  # its library and name, for messages
     address: int  # of its memory; may be 0 if `type` is None
     # Owners that keep the memory and the targets of its pointers alive without the object.
     kept: list[object]
-    named: tuple[str, int]  # C name and size, which are known even if the type is not
-    foreign: FFIType | None  # the cffi type of a cffi struct
+    named: tuple[str, int] = ("", 0)  # C name and size, which are known even if the type is not
+    foreign: FFIType | None = None  # the cffi type of a cffi struct
 
 
 # -- the bridge of an object ---------------------------------------------------------------------

@@ -15,10 +15,10 @@ argument closes it.
 from __future__ import annotations
 
 import sys
-from collections import namedtuple
 
 from .. import _ext, _lib
 from .._errors import TYPE_CHECKING
+from .._rows import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def is_cdata(value: object) -> bool:
     return backend is not None and isinstance(_ext.bare(value), backend._CDataBase)
 
 
-class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
+class Handled(NamedTuple):
     """The check of functions that `free=` or `close=` affects.
 
     The result of such a function must be freed or closed, or the function frees or closes an
@@ -93,11 +93,10 @@ class Handled(namedtuple("Handled", ["then", "owns", "ends", "index"])):
         The name of the function, if it frees or closes argument `index`.
     """
 
-    __slots__ = ()
     then: Check | None
     owns: tuple[object, ...] | None
     ends: str | None
-    index: int  # a field, not the method of tuples
+    index: int  # type: ignore[assignment]  # a field, not the method of tuples
 
     def __call__(
         self, result: object, function: Callable[..., object], values: tuple[object, ...]

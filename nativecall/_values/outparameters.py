@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import sys
 from _collections_abc import Mapping, Sequence
-from collections import namedtuple
 
 from .._errors import TYPE_CHECKING, wrong_type
+from .._rows import NamedTuple
 from .._types.ctype import CType, Scalar
 from .._types.derived import Array, Handle, Pointer, Record
 from .failure import convention
@@ -31,7 +31,7 @@ _ALIGNMENT = 16
 _MEMORY_BYTES = 24  # struct NcOutMemory
 
 
-class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(False, None, None))):
+class Out(NamedTuple):
     """An out-parameter.
 
     Attributes
@@ -47,11 +47,10 @@ class Out(namedtuple("Out", ["index", "given", "length", "sized"], defaults=(Fal
         The index of the argument that gives the array's length.
     """
 
-    __slots__ = ()
-    index: int  # a field, not the method of tuples
-    given: bool
-    length: int | None
-    sized: int | None
+    index: int  # type: ignore[assignment]  # a field, not the method of tuples
+    given: bool = False
+    length: int | None = None
+    sized: int | None = None
 
     @property
     def is_array(self) -> bool:

@@ -26,8 +26,8 @@ LAYERS: list[tuple[str, str]] = [
     # errors, the compiled core, and what needs neither
     (
         "ground",
-        "_cache _core _errors _ext _fileheader _hints _lib _fifo _locate _output _singleflight "
-        "_version",
+        "_cache _core _errors _ext _fileheader _hints _lib _fifo _locate _output _rows "
+        "_singleflight _version",
     ),
     # C types, signatures, and above them declarations; no native code
     ("signatures", "_types/ _cdecl/"),
