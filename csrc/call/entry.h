@@ -13,7 +13,6 @@
 
 #include <stdint.h>
 
-#if NC_HAS_MACHINE_CODE
 /* The `code` of a stub's slot is one of these routines. The `context` is an NcPyCallback for
  * nc_entry, and a Thunk for nc_conversion. */
 void nc_entry(void);
@@ -25,4 +24,3 @@ uint32_t nc_enter(NcStubSlot *slot, char *block);
 /* Calls the function of a Thunk through the Thunk's conversion. Does not need the GIL. Returns the
  * number of long doubles in x87 registers. */
 uint32_t nc_convert(NcStubSlot *slot, char *block);
-#endif

@@ -20,7 +20,6 @@
 
 #include <stdint.h>
 
-#if NC_HAS_MACHINE_CODE
 #if defined(__APPLE__)
 #define NC_INVOKE_NAME "_nc_invoke"
 #else
@@ -32,4 +31,3 @@ double nc_invoke_double(void *block, const void *function, uint32_t words,
                         uint32_t how) __asm__(NC_INVOKE_NAME);
 uint64_t nc_invoke_word(void *block, const void *function, uint32_t words,
                         uint32_t how) __asm__(NC_INVOKE_NAME);
-#endif

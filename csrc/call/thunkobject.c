@@ -34,18 +34,6 @@ static size_t size_of(const NcCallInterface *inner, Py_ssize_t index)
     return size != 0 ? size : sizeof(void *);
 }
 
-#if NC_HAS_MACHINE_CODE
-#define CONVERSION ((void *)(uintptr_t)nc_conversion)
-#else
-#define CONVERSION NULL
-#endif
-
-static int is_conversion(PyObject *code)
-{
-    return NC_HAS_MACHINE_CODE && PyBytes_CheckExact(code) &&
-           (size_t)PyBytes_GET_SIZE(code) >= sizeof(NcConversion);
-}
-
 /* ThunkSpec(inner, wanted, outer, flags, stack, bytes, places, helper, code, lasts). `bytes` is the
  * size of the Thunk, including the bound values but not the tuple. A place is (index, offset).
  * `code` is either a tuple (address, owner), where address 0 selects the function's own pointer, or
@@ -67,8 +55,10 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_
                           &places, &helper, &code, &lasts)) {
         return NULL;
     }
+    const int is_conversion = NC_HAS_MACHINE_CODE && PyBytes_CheckExact(code) &&
+                              (size_t)PyBytes_GET_SIZE(code) >= sizeof(NcConversion);
     if ((wanted != Py_None && !Py_IS_TYPE(wanted, &NcCallInterface_Type)) ||
-        (!is_conversion(code) && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2)) ||
+        (!is_conversion && (!PyTuple_Check(code) || PyTuple_GET_SIZE(code) != 2)) ||
         bytes < (Py_ssize_t)sizeof(NcThunk) || bytes > PY_SSIZE_T_MAX / 2) {
         PyErr_SetString(PyExc_TypeError,
                         "ThunkSpec() takes a call interface or None, the size of a "
@@ -101,8 +91,10 @@ static PyObject *thunkspec_new(PyTypeObject *type, PyObject *args, PyObject *Py_
     self->wanted = wanted != Py_None ? (NcCallInterface *)(void *)Py_NewRef(wanted) : NULL;
     self->outer = (NcCallInterface *)(void *)Py_NewRef(outer);
     self->helper = Py_NewRef(helper);
-    if (PyBytes_Check(code)) {
-        self->code = CONVERSION;
+    if (is_conversion) {
+#if NC_HAS_MACHINE_CODE
+        self->code = (void *)(uintptr_t)nc_conversion;
+#endif
         self->conversion = (const NcConversion *)(const void *)PyBytes_AS_STRING(code);
         self->code_owner = Py_NewRef(code);
     } else {

@@ -73,19 +73,16 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*functio
  * reference, or NULL without an exception. */
 NC_STATIC_INLINE PyObject *nc_weakref_get(PyObject *reference)
 {
-    PyObject *found = NULL;
 #if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found;
     if (PyWeakref_GetRef(reference, &found) < 0) {
         PyErr_Clear();
     }
-#else
-    found = PyWeakref_GetObject(reference);
-    if (found == Py_None) {
-        found = NULL;
-    }
-    Py_XINCREF(found);
-#endif
     return found;
+#else
+    PyObject *found = PyWeakref_GetObject(reference);
+    return found != Py_None ? Py_XNewRef(found) : NULL;
+#endif
 }
 
 /* Reads a Python int of at most one digit (30 or 15 bits), the common case, without a call. Returns

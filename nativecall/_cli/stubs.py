@@ -160,7 +160,8 @@ def _kept(body: Iterable[ast.stmt], module: ModuleType, natives: set[str]) -> It
                 yield ast.unparse(one) if whole else f"{one.target.id}: {said}"
         elif isinstance(one, (ast.Assign, ast.For, ast.With, ast.If, ast.Try)):
             types = _types_by_name(one, module)
-            for name in _assigned(one):
+            names = [node for node in ast.walk(one) if isinstance(node, ast.Name)]
+            for name in [node.id for node in names if isinstance(node.ctx, ast.Store)]:
                 if name not in seen and hasattr(module, name):
                     seen.add(name)
                     yield types.get(name) or f"{name}: {_plain_type(getattr(module, name))}"
@@ -197,15 +198,6 @@ def _is_type(value: object) -> bool:
     if isinstance(value, (type, GenericAlias, UnionType)):
         return True
     return type(value).__module__ in ("typing", "typing_extensions")
-
-
-def _assigned(one: ast.stmt) -> list[str]:
-    """Return the names that a statement assigns."""
-    return [
-        node.id
-        for node in ast.walk(one)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    ]
 
 
 def _plain_type(value: object) -> str:

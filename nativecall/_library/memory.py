@@ -90,11 +90,6 @@ def pointer_to(ctype: FFIType) -> FFIType:
     return found or _pointer_types.keep(ctype, _cffi_backend.new_pointer_type(ctype))
 
 
-def array_of(ctype: FFIType) -> FFIType:
-    """Return cffi's array type without a length for an item type."""
-    return _cffi_backend.new_array_type(ctype, None)
-
-
 def leads_on(ctype: FFIType) -> bool:
     """Return whether memory of a type contains pointers."""
     ctype = element(ctype)
@@ -565,7 +560,7 @@ class _Slot:
         """Return the row for allocating a pointer's target from lists, tuples or mappings."""
         ctype = self.parts[0]
         is_one = kind is not list and ctype.item.kind in RECORDS
-        wanted = ctype if is_one else array_of(ctype)
+        wanted = ctype if is_one else _cffi_backend.new_array_type(ctype, None)
         row = self._rows[kind] = row_of(self._owner, _checked(self._owner, wanted))
         return row
 

@@ -126,7 +126,10 @@ def resolved(
         out = one if isinstance(one, Out) else _out(signature, count, *one)
         if not 0 <= out.index < count:
             _refuse(signature, count, out.index, "out")
-        _check_type(signature, out)
+        problem = _problem_of_type(signature, out)
+        if problem:
+            written = f"a {signature.spelled(out.index)!r}{problem}"
+            raise ValueError(f"'out' names {_shown(signature, out.index)}, {written}")
         if (out.length or 0) * pointee(signature, out).size > sys.maxsize:
             raise ValueError(
                 f"'out' requests {out.length} items for {_shown(signature, out.index)}, more than "
@@ -227,13 +230,6 @@ def _refuse(signature: Signature, count: int, which: str | int, option: str) -> 
 def _shown(signature: Signature, index: int | None) -> str:
     assert index is not None
     return repr(signature.names[index] or index)
-
-
-def _check_type(signature: Signature, out: Out) -> None:
-    problem = _problem_of_type(signature, out)
-    if problem:
-        written = signature.spelled(out.index)
-        raise ValueError(f"'out' names {_shown(signature, out.index)}, a {written!r}{problem}")
 
 
 def _problem_of_type(signature: Signature, out: Out) -> str:
