@@ -13,32 +13,13 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
+from bench import svg
 from bench.programs import OURS, PEERS, PROGRAMS, REASONS
 
-WIDTH, NAMES, BARS = 720, 156, 500
-LINE, TITLE, GAP = 17, 24, 12
+TITLE, GAP = 24, 12
 CHARACTERS = 118  # in a line of quiet text, in the widest of the usual fonts
-STYLE = """
-text { font: 12px system-ui, sans-serif; fill: #1f2328 }
-.title { font-weight: 600 }
-.quiet { fill: #59636e; font-size: 11px }
-.ours { fill: #0969da }
-.peer { fill: #afb8c1 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #f0f6fc }
-  .quiet { fill: #9198a1 }
-  .ours { fill: #4493f8 }
-  .peer { fill: #545d68 }
-}
-"""
-
-
-def _text(x: float, y: float, content: str, kind: str = "") -> str:
-    attribute = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:g}" y="{y:g}"{attribute}>{escape(content)}</text>'
 
 
 def _time(ms: float) -> str:
@@ -69,27 +50,21 @@ def draw(report: Mapping[str, Any]) -> str:
         if subjects is None:
             continue
         y += TITLE
-        parts.append(_text(0, y, program.title, "title"))
+        parts.append(svg.text(0, y, program.title, "title"))
         times = {name: subjects[name]["ratio"]["median"] for name in PEERS if name in subjects}
         longest, shortest = max(times.values()), min(times.values())
         for name, ratio in sorted(times.items(), key=lambda item: item[1]):
-            y += LINE
-            length = max(BARS * _share(ratio, shortest, longest), 2.0)
-            kind = "ours" if name == OURS else "peer"
-            parts.append(_text(12, y, name))
-            parts.append(
-                f'<rect x="{NAMES}" y="{y - 11:g}" width="{length:.1f}" height="13" rx="2" '
-                f'class="{kind}"/>'
-            )
+            y += svg.LINE
             said = _time(subjects[name]["median"]) if name == OURS else _ratio(ratio)
-            parts.append(_text(NAMES + length + 6, y, said, "quiet"))
+            share = _share(ratio, shortest, longest)
+            parts += svg.bar(y, name, share, said, ours=name == OURS)
         faster = [name for name, ratio in times.items() if ratio < 1]
         for name in faster:
             reason = REASONS.get((program.name, name))
             if reason is not None:
                 for line in textwrap.wrap(f"{name}: {reason}", CHARACTERS):
-                    y += LINE
-                    parts.append(_text(12, y, line, "quiet"))
+                    y += svg.LINE
+                    parts.append(svg.text(12, y, line, "quiet"))
         y += GAP
     versions = report["machine"]["versions"]
     used = ", ".join(f"{name} {versions[name]}" for name in ("cffi", "numba", "Cython"))
@@ -101,16 +76,9 @@ def draw(report: Mapping[str, Any]) -> str:
         f"{machine}, {report['date'][:10]}: {command} --picture FILE",
     ):
         for line in textwrap.wrap(note, CHARACTERS):
-            y += LINE
-            parts.append(_text(0, y, line, "quiet"))
-    height = y + GAP
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" '
-        f'viewBox="0 0 {WIDTH} {height:g}" role="img">\n'
-        f"<title>Whole programs with nativecall and its peers</title>\n<style>{STYLE}</style>\n"
-        + "\n".join(parts)
-        + "\n</svg>\n"
-    )
+            y += svg.LINE
+            parts.append(svg.text(0, y, line, "quiet"))
+    return svg.picture("Whole programs with nativecall and its peers", parts, y + GAP)
 
 
 def _share(value: float, shortest: float, longest: float) -> float:
