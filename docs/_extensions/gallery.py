@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 TESTS = ROOT / "tests" / "project"
 #: What the tests accept in place of a word, as the page shows it.
-FILLED = {"time": "…", "count": "…", "angle": "0.999999…", "address": "0x…"}
-FILLED |= {"division": "division by zero"}
+FILLED = {"time": "…", "ratio": "…", "count": "…", "angle": "0.999999…", "address": "0x…"}
+FILLED |= {"division": "division by zero", "python": "Python 3.14.7, GIL off"}
 
 
 def outputs(test: str) -> dict[str, object]:

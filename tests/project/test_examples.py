@@ -7,12 +7,14 @@ Figures of time differ between runs; `{ns}` and the like stand for them.
 from __future__ import annotations
 
 import importlib.util
+import platform
 import re
 import shutil
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -20,6 +22,8 @@ from support import build
 from support.levels import sweep, where
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+GIL = "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off"
+PYTHON = re.escape(f"Python {platform.python_version()}, GIL {GIL}")
 
 EXPECTED = {
     "cluster.py": """
@@ -287,6 +291,27 @@ living             0
 a subclass         1.9019
 living             1
 """,
+    "threads.py": """
+{python}, garbage collector off
+operation                                ns  two threads
+an empty loop                      {time}  {ratio}
+math.cos(x)                        {time}  {ratio}
+f(x), one function                 {time}  {ratio}
+f(x), two functions                {time}  {ratio}
+builtin(x), builtin = f.builtin    {time}  {ratio}
+f["d:d"]                           {time}  {ratio}
+lib.half(x)                        {time}  {ratio}
+nc.wrap(address, "d:d")            {time}  {ratio}
+nc.callback("d:d", function)       {time}  {ratio}
+one callback, 100 calls from C     {time}  {ratio}
+two callbacks, 100 calls from C    {time}  {ratio}
+ufunc(array of 10,000)             {time}  {ratio}
+nc.string(pointer)                 {time}  {ratio}
+Point()                            {time}  {ratio}
+point.x                            {time}  {ratio}
+point.next                         {time}  {ratio}
+point.move(x)                      {time}  {ratio}
+""",
     "workqueue/run.py": """
 jobs               501 jobs
 primes below 100000: 9592
@@ -363,6 +388,7 @@ SLOW = {
         "rust_consumer/run.py",
         "signature_reader/run.py",
         "solvers/run.py",
+        "threads.py",
         "workqueue/run.py",
     ),
 }
@@ -380,13 +406,22 @@ def test_shipping_by_other_build_systems(backend, tmp_path):
     runs("shipping/run.py", tmp_path, backend)
 
 
+@pytest.mark.nightly
+def test_threads_draws_a_picture(tmp_path):
+    if build.compiler() is None:
+        pytest.skip("no C compiler")
+    runs("threads.py", tmp_path, "--seconds", "1", "--picture", "threads.svg")
+    drawn = ElementTree.parse(tmp_path / "threads.svg").iter("{http://www.w3.org/2000/svg}rect")
+    assert len(list(drawn)) == EXPECTED["threads.py"].count("{ratio}")
+
+
 @pytest.mark.parametrize("name", where(EXPECTED, lambda name: name not in SLOW))
 def test_example(name, tmp_path):
     for module in NEEDS.get(name, ()):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
     language = "c++" if name.startswith(("cpp_", "particles", "workqueue")) else "c"
-    if name.endswith("/run.py") and build.compiler(language) is None:
+    if name.endswith(("/run.py", "threads.py")) and build.compiler(language) is None:
         pytest.skip(f"no {language} compiler")  # the README asks for one
     if name.startswith("rust_") and shutil.which("rustc") is None:
         pytest.skip("no Rust compiler")  # no registry of Python packages has one
@@ -410,6 +445,7 @@ def runs(name: str, tmp_path: Path, *options: str) -> None:
     for line, wanted in zip(printed, expected, strict=True):
         pattern = re.escape(wanted).replace(r"\{time\}", r" *\d+\.\d")
         pattern = pattern.replace(r"\{count\}", r"\d+").replace(r"\{angle\}", r"0\.999999\d{3}")
+        pattern = pattern.replace(r"\{ratio\}", r"\d+\.\d\d").replace(r"\{python\}", PYTHON)
         pattern = pattern.replace(r"\{plotted\}", r"plotted: \w+\.svg|not plotted: .*")
         pattern = pattern.replace(r"\{address\}", "0x[0-9a-f]+")
         # Python 3.14 leaves the word 'float' out.
@@ -431,4 +467,6 @@ def test_the_gallery_shows_every_example_once():
     shown = re.findall(r"<summary>examples/(.*?)</summary>", module.gallery())
     libraries = [path.relative_to(EXAMPLES) for path in EXAMPLES.glob("libraries/*/by_native*.py")]
     assert sorted(shown) == sorted([*EXPECTED, *map(str, libraries)])
-    assert not re.search(r"\{(time|count|angle|address|division|plotted)\}", module.gallery())
+    assert not re.search(
+        r"\{(time|ratio|count|angle|address|division|plotted|python)\}", module.gallery()
+    )
