@@ -184,15 +184,17 @@ class Declarations:
 
     def alike(self, name: str) -> tuple[str, ...]:
         """Return the other names that macros define for a function."""
-        if self._alike is None:
-            self._alike = {}
+        found = self._alike
+        if found is None:
+            found = {}
             for one, symbol in self.symbols.items():
                 if one in self.rows:
-                    names = self._alike.setdefault(symbol, [])
+                    names = found.setdefault(symbol, [])
                     if not names and symbol in self.rows and symbol not in self.symbols:
                         names.append(symbol)
                     names.append(one)
-        names = self._alike.get(self.symbols.get(name, name), [])
+            self._alike = found  # complete, since other threads may read it
+        names = found.get(self.symbols.get(name, name), [])
         return tuple([one for one in names if one != name])
 
     def bound(self, row: Row) -> Row:

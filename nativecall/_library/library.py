@@ -428,10 +428,9 @@ class Library(Single):
         row = self._plain.get(name)
         if row is not None and self._handle is not None and name not in self._ending:
             cif, called = self._cif(row), self.path or self.name
-            made = self.__dict__[name] = self._handle.function(name, cif, called, Symbol)
+            made = self._handle.function(name, cif, called, Symbol)
             if made is not None:
-                return made
-            del self.__dict__[name]
+                return self.__dict__.setdefault(name, made)
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return self._named(name, self.__dict__)
@@ -465,8 +464,7 @@ class Library(Single):
             else:
                 address, owner = self._found(name)
                 function = plain(address, self._cif(row), name, owner)
-            made[name] = function
-            return function
+            return made.setdefault(name, function)
         if name in declarations.constants:
             constant = made[name] = declarations.constants[name]
             return constant

@@ -385,17 +385,9 @@ class Structs(dict["FFIType", "bool | dict[str, tuple[Foreign, ...]]"]):
         return self._parts.keep(asked, (part, repr(named.cname), before, size))
 
     def __missing__(self, ctype: FFIType) -> bool | dict[str, tuple[Foreign, ...]]:
-        item = element(ctype)
-        found = ctype.kind == "array" and item.kind in _POINTERS
-        while item.kind == "pointer":
-            item = element(item.item)
-        if item.kind in RECORDS:
-            found = found or leads_on(item)
-        elif item.kind == "function" and not found:
-            self[ctype] = False  # a function may take pointers to its own type
-            found = any([self[one] for one in (*item.args, item.result)])
-        self[ctype] = (found and ctype.kind == "pointer" and self._pointers(ctype.item)) or found
-        return self[ctype]
+        found = _is_wrapped(ctype)
+        pointers = found and ctype.kind == "pointer" and self._pointers(ctype.item)
+        return self.setdefault(ctype, pointers or found)
 
     def _pointers(self, struct: FFIType) -> dict[str, tuple[Foreign, ...]]:
         return {
@@ -403,6 +395,20 @@ class Structs(dict["FFIType", "bool | dict[str, tuple[Foreign, ...]]"]):
             for name, one in (struct.kind in RECORDS and struct.fields) or ()
             if one.type.kind in _POINTERS
         }
+
+
+def _is_wrapped(ctype: FFIType, outer: tuple[FFIType, ...] = ()) -> bool:
+    """Return whether objects of a type are wrapped; `outer` are the functions around it."""
+    item = element(ctype)
+    if ctype.kind == "array" and item.kind in _POINTERS:
+        return True
+    while item.kind == "pointer":
+        item = element(item.item)
+    if item.kind in RECORDS:
+        return leads_on(item)
+    if item.kind != "function" or item in outer:  # a function may take pointers to its own type
+        return False
+    return any([_is_wrapped(one, (*outer, item)) for one in (*item.args, item.result)])
 
 
 # -- initialisers --------------------------------------------------------------------------------

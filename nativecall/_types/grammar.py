@@ -324,7 +324,8 @@ class _KeptReader(Reader):
             return "", None
         start, self.at = self.at, self.source.index(">", self.at) + 1
         number, _, name = self.source[start : self.at - 1].rpartition(":")
-        return name, owners[int(number)]() if number and int(number) in owners else None
+        owner = owners.get(int(number or -1))  # may end in another thread
+        return name, None if owner is None else owner()
 
 
 #: Weak references to the owners of named types, by number.
