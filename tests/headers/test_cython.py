@@ -36,8 +36,8 @@ SUFFIXES = {"c": "c", "c++": "cpp"}
 # Headers whose functions are for providers, or for other headers.
 INTERNAL = {
     *("base.h", "compat.h", "hash.h", "intern.h", "metaclass.h", "nativetable.h"),
-    *("packedtable.h", "promotion.h", "registercall.h", "runtime.h", "slotmapping.h"),
-    *("slottable.h", "prototype.h", "typetable.h", "values.h"),
+    *("packedtable.h", "promotion.h", "registercall.h", "runtime.h", "shared.h"),
+    *("slotmapping.h", "slottable.h", "prototype.h", "typetable.h", "values.h"),
     # What Cython needs of native objects is declared; tests/ext/cython_objects.pyx uses it.
     *("nativeobject.h", "objectclass.h", "objectcount.h", "objectlife.h", "objecttype.h"),
     *("objectbody.h", "objectmemory.h", "objectnogil.h"),
