@@ -292,22 +292,17 @@ def edition() -> tuple[object, ...]:
         for one in (folder, os.path.join(os.path.dirname(folder), "_types")):
             with os.scandir(one) as found:
                 here += sorted([file.path for file in found if file.name.endswith(".py")])
+        # Importing cffi would take longer than reading a cached table.
+        from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
+
+        spec = PathFinder.find_spec("_cffi_backend")
+        # There is no file if Python itself contains the module.
+        cffi = [] if spec is None or spec.origin is None else [spec.origin]
         files = [
             (path, status.st_size, status.st_mtime_ns)
-            for path in (*here, _lib.FILE, *_of_cffi())
+            for path in (*here, _lib.FILE, *cffi)
             for status in [os.stat(path)]
         ]
         abi = sys.implementation.cache_tag, sys.hexversion, getattr(sys, "abiflags", "")
         _editions.append((__version__, *abi, *files))
     return _editions[0]
-
-
-def _of_cffi() -> list[str]:
-    """Return the file of cffi's core as a list; empty if the core is built into Python.
-
-    cffi is not imported, because the import takes longer than reading a cached table.
-    """
-    from _frozen_importlib_external import PathFinder  # importlib.machinery imports more
-
-    spec = PathFinder.find_spec("_cffi_backend")
-    return [] if spec is None or spec.origin is None else [spec.origin]

@@ -7,6 +7,8 @@ nodes to `CType` objects; cffi types are first converted to nodes (cffitype.py).
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from .._errors import TYPE_CHECKING, SignatureError, refuse_reload
 from .._types.ctype import (
     CHAR,
@@ -142,11 +144,6 @@ class Enumeration(Number):
     ) -> None:
         super().__init__(scalar, cname=tag)
         self.values = values
-
-    def fill(self, scalar: Scalar, values: Sequence[tuple[str, int]]) -> None:
-        """Complete an enum that was created before its body was read."""
-        self.scalar, self.values = scalar, values
-        self.size, self.alignment = scalar.size, scalar.alignment
 
 
 #: Prefix of the name of a type with a known size and alignment only; both numbers follow.
@@ -287,21 +284,14 @@ class Record(Node):
         self.kind = kind
         self.cname = cname
         self._read = read
-        self._fields: list[Foreign] | None = None
         self.transparent = False  # a union that is passed as its first member
         self.made: object = None  # cffi's type, complete or not
         self.is_whole = False
 
-    @property
+    @cached_property
     def fields(self) -> list[Foreign] | None:
-        """Return the members, each a Field."""
-        if self._read is not None:
-            self._fields, self._read = self._read(), None
-        return self._fields
-
-    @fields.setter
-    def fields(self, value: list[Foreign] | None) -> None:
-        self._fields = value
+        """The members, each a Field."""
+        return None if self._read is None else self._read()
 
     def members(self) -> Iterator[tuple[str, Node]]:
         """Yield the names and types of the members, including those of unnamed structs."""
@@ -658,11 +648,7 @@ def c_name_of(ctype: FFIType) -> str:
         return ""
     if tag.removeprefix("nc_").isdigit():
         return ""  # a struct generated for a signature
-    return _SAME.get(name, name)
-
-
-#: The C names of structs that cffi names differently.
-_SAME = {"FILE": "struct _IO_FILE"}
+    return "struct _IO_FILE" if name == "FILE" else name  # cffi names this struct differently
 
 
 def name_of(ctype: FFIType) -> str:

@@ -539,8 +539,7 @@ class Parser:
         """Parse an expression of operators that bind tighter than `level`; return its value."""
         left = self._unary()
         while (found := _LEVELS.get(self.tokens[self.at], 0)) > level:
-            op = self.tokens[self.at]
-            self.at += 1
+            op = self.step()
             decided = op in ("&&", "||") and bool(left[0]) == (op == "||")
             right = self._operand(found, decided)
             try:
@@ -609,8 +608,7 @@ class Parser:
             return self.values[token]
         prefix = token if token in ("L", "u", "U", "u8") else ""
         if prefix and self.tokens[self.at][:1] in ("'", '"'):
-            token = self.tokens[self.at]
-            self.at += 1
+            token = self.step()
         if token[:1] == "'" and len(token) > 2:
             return _character(token, prefix)
         if token[:1] == '"':
@@ -618,8 +616,7 @@ class Parser:
                 raise Unknown("a string of wide characters is not supported")
             text = _bytes(token)
             while self.tokens[self.at][:1] == '"':
-                text += _bytes(self.tokens[self.at])
-                self.at += 1
+                text += _bytes(self.step())
             return self._character_of(text) if self.accept("[") else (text, "bytes")
         if token.isidentifier():
             raise Unknown(f"{token!r} is not a constant", self.at - 1)
@@ -808,8 +805,7 @@ class Parser:
         end = self.closing(start + 1)
         self.at = start + (3 if tokens[start + 2] == "(" else 2)
         while self.at < end:
-            name = tokens[self.at].strip("_")
-            self.at += 1
+            name = self.step().strip("_")
             given = tokens[self.at] == "("
             after = self.closing(self.at) if given else self.at
             if name == "packed":
@@ -932,10 +928,7 @@ class Parser:
             if token[:1] == "#":
                 self.pragma()
                 continue
-            if token == ";":
-                self.at += 1
-                continue
-            if self.assertion():
+            if self.accept(";") or self.assertion():
                 continue
             start = self.at
             said, node = self.specifiers()
@@ -1062,7 +1055,8 @@ class Parser:
                 if greatest < 2 ** (8 * size - signed) and -least <= 2 ** (8 * size - 1)
             ]
             fixed = integer(sizes[0] if sizes else 8, signed)
-        known.fill(fixed, values)  # in place: pointers to the enum may exist
+        known.scalar, known.values = fixed, values  # in place: pointers to the enum may exist
+        known.size, known.alignment = fixed.size, fixed.alignment
         return known
 
     # -- declarators ------------------------------------------------------------------------------
@@ -1261,7 +1255,7 @@ class Parser:
         if token[0] == "#":
             self.pragma()
             return
-        if self.accept(";"):
+        if self.accept(";") or self.assertion():
             return
         if token == "extern" and tokens[start + 1][:1] == '"':
             self.at += 2
@@ -1271,8 +1265,6 @@ class Parser:
         if token == "}" and self._linkages:
             self._linkages.pop()
             self.at += 1
-            return
-        if self.assertion():
             return
         if token in ASM and tokens[start + 1] == "(":
             self.at = self.closing(start + 1)
@@ -1395,8 +1387,7 @@ class Parser:
         record = False
         while tokens[at] and tokens[at] != ";":
             token = tokens[at]
-            if token in ("struct", "union", "enum"):
-                record = True
+            record = record or token in ("struct", "union", "enum")
             if token in ("(", "[", "{"):
                 if token == "(" and not name and last not in ASM:
                     is_pointer = tokens[at + 1] == "*" and tokens[at + 2].isidentifier()

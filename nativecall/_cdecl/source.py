@@ -214,18 +214,12 @@ class CSource:
         """Return whether a condition is true."""
         if name in ("ifdef", "ifndef"):
             return (self._named(name, text, at)[0] in self.macros) == (name == "ifdef")
-        words = tokenizer()(text)
-        tokens: list[tuple[str, int]] = []
-        index = 0
-        while index < len(words):
-            word = words[index]
-            index += 1
-            if word == "defined" and words[index:]:
-                bracket = words[index] == "("
-                asked = "".join(words[index + bracket : index + bracket + 1])
-                word = str(int(asked in self.macros))
-                index += 3 if bracket else 1
-            tokens.append((word, at))
+        told = re.sub(
+            r"\bdefined(?![\w$])\s*(?:\(\s*([\w$]+)\s*\)|([\w$]+))",
+            lambda asked: str(int((asked[1] or asked[2]) in self.macros)),
+            text,
+        )
+        tokens = [(word, at) for word in tokenizer()(told)]
         try:
             return condition([token for token, _ in self._expanded(tokens)])
         except (Unknown, RecursionError) as error:

@@ -199,19 +199,16 @@ class _Tables:
             if isinstance(record, Record) and record.fields is not None and record.size is not None
         }
 
-    def _own_types(self) -> list[tuple[str, Node]]:
+    def _types(self) -> dict[str, str]:
         """Return the typedefs that the source itself declares."""
         granted = self.parser.granted
-        found = self.parser.typedefs.items()
-        return [(name, one[0]) for name, one in found if granted.get(name) is not one]
-
-    def _types(self) -> dict[str, str]:
         return {
             name: node.spell(name)
             if node.main is None
             else f"{node.main.spell(name)} __attribute__((aligned({node.alignment})))"
-            for name, node in self._own_types()
-            if not node.cname.startswith(f"{UNUSABLE}0_")
+            for name, row in self.parser.typedefs.items()
+            for node in row[:1]
+            if granted.get(name) is not row and not node.cname.startswith(f"{UNUSABLE}0_")
         }
 
     def _enums(self) -> dict[str, tuple[str, tuple[tuple[str, int], ...] | None]]:

@@ -193,13 +193,9 @@ class TypeNames:
 
     # -- declarations by users --------------------------------------------------------------------
 
-    def node(self, text: str) -> Node:
-        """Return the type that a text describes; for a function type, this is a `FunctionOf`."""
-        return self._read(text)
-
     def function(self, text: str) -> Signature:
         """Return the signature of a function from its declaration or the name of its type."""
-        node = self._read(text, is_function=True)
+        node = self.node(text, is_function=True)
         return self.signature(node, node.spell("") if text.isidentifier() else text)
 
     def signature(self, node: Foreign, written: str) -> Signature:
@@ -209,7 +205,11 @@ class TypeNames:
         except SignatureError as error:
             raise SignatureError(error.reason, written, hint=error.hint) from None
 
-    def _read(self, text: str, is_function: bool = False) -> Node:
+    def node(self, text: str, is_function: bool = False) -> Node:
+        """Return the type that a text describes; for a function type, this is a `FunctionOf`.
+
+        With `is_function`, the text must describe a function.
+        """
         source = CSource(text)
         source.check_brackets()
         parser = _WrittenParser(source.tokens, self)
