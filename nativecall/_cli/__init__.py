@@ -43,16 +43,6 @@ _FOLDERS = {
 }
 
 
-def _folder(place: str, file: str) -> str:
-    """Return the directory `place` of the package; raise CommandError if `file` is not in it."""
-    found = os.path.join(os.path.dirname(get_include()), place)
-    if not os.path.exists(os.path.join(found, file)):
-        raise CommandError(
-            f"there is no {file} in {found}: an installation creates it, except an editable one"
-        )
-    return found
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="nativecall",
@@ -174,7 +164,12 @@ def _carry_out(argv: Sequence[str] | None, said: list[str]) -> int:
         return 0
     for name in asked:
         place, _, file = _FOLDERS[name]
-        print(_folder(place, file))
+        found = os.path.join(os.path.dirname(get_include()), place)
+        if not os.path.exists(os.path.join(found, file)):
+            raise CommandError(
+                f"there is no {file} in {found}: an installation creates it, except an editable one"
+            )
+        print(found)
         return 0
     if command is None:
         parser.print_help()

@@ -166,14 +166,9 @@ class _Way:
     def __init__(self, name: str, timer: Timer, calls: int) -> None:
         self.name = name
         self.samples: list[float] = []
-        self._timer = timer
-        self._calls = calls
-        self._number = max(1, round(100 * _SAMPLE / timer.timeit(100)))
-
-    def sample(self) -> None:
-        """Take one sample."""
-        lasted = self._timer.timeit(self._number)
-        self.samples.append(lasted / (self._number * self._calls))
+        self.timer = timer
+        self.calls = calls
+        self.number = max(1, round(100 * _SAMPLE / timer.timeit(100)))
 
 
 def _python_way(name: str, function: Callable[..., object], *values: object) -> _Way:
@@ -195,7 +190,7 @@ def _c_way(name: str, function: object, way: str) -> _Way:
 def _measure(ways: Sequence[_Way]) -> None:
     for _ in range(_ROUNDS):
         for way in random.sample(ways, len(ways)):
-            way.sample()
+            way.samples.append(way.timer.timeit(way.number) / (way.number * way.calls))
 
 
 def _cost_table(

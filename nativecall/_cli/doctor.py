@@ -117,16 +117,11 @@ def _tried() -> Iterator[_Line]:
         lambda: wrap(double).bind(20).convert("d:d")(2.0) == 42.0,
     )
     for name, right, (good, how, because) in zip(names, tries, carried, strict=True):
-        found = _outcome(right)
+        try:
+            found = "" if right() else "a wrong value"
+        except Exception as error:  # report any failure
+            found = _told(error)
         yield (_BAD, name, found, _REPORT) if found else (good, name, how, because)
-
-
-def _outcome(right: Callable[[], bool]) -> str:
-    """Run a test; return how it fails, or ``""`` if it works."""
-    try:
-        return "" if right() else "a wrong value"
-    except Exception as error:  # report any failure
-        return _told(error)
 
 
 def _kept() -> Iterator[_Line]:

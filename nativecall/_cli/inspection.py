@@ -101,12 +101,9 @@ def _consumers(one: NativeCallable) -> tuple[list[str], dict[str, str]]:
             refused[name] = f"{library} is not installed"
             continue
         try:
-            made = make(one)
+            make(one)
         except Exception as error:  # the other library may raise any class
             refused[name] = str(error).partition("\n")[0]
-            continue
-        if made is None:
-            refused[name] = "no type for it"
         else:
             accepted.append(name)
     return accepted, refused
@@ -213,11 +210,10 @@ def _show_calls(output: Output, native: NativeCallable) -> None:
     rows = _entries(native)
     if not rows:
         return
-    table = []
-    for row in rows:
-        accepted = ", ".join(row["accepted"])
-        cells = row["signature"], row["c"], _GIL[row["gil"]], row["errors"], accepted
-        table.append(Row(*cells))
+    table = [
+        Row(one["signature"], one["c"], _GIL[one["gil"]], one["errors"], ", ".join(one["accepted"]))
+        for one in rows
+    ]
     output.table(["signature", "in C", "GIL", "failure", "accepted by"], table)
     for row in rows:
         for name, why in row["refused"].items():

@@ -240,7 +240,10 @@ class _Writer:
 
     def _class(self, wanted: str, base: str, members: Sequence[str]) -> str:
         """Write a class; return its name."""
-        chosen = self._name(wanted)
+        chosen = wanted
+        while chosen in self._taken:
+            chosen += "_"
+        self._taken.add(chosen)
         self.classes.append(f"class {chosen}({base}):")
         names = {one.partition(":")[0] for one in members}
         for one in members:
@@ -259,21 +262,11 @@ class _Writer:
             return base
         # Type checkers take the first match, so narrower overloads come first.
         calls = dict(sorted([self._call(*cif) for cif in cifs], key=lambda call: _rank(call[0])))
-        chosen = self._name(f"_{name}")
-        self.classes.append(f"class {chosen}({base}):")
+        members = []
         for parameters, result in calls.items():
-            if len(calls) > 1:
-                self.classes.append("    @overload")
-            self.classes.append(f"    def __call__({', '.join(parameters)}) -> {result}: ...")
-        self.classes.append("")
-        return chosen
-
-    def _name(self, wanted: str) -> str:
-        chosen = wanted
-        while chosen in self._taken:
-            chosen += "_"
-        self._taken.add(chosen)
-        return chosen
+            members += ["@overload"] * (len(calls) > 1)
+            members.append(f"def __call__({', '.join(parameters)}) -> {result}: ...")
+        return self._class(f"_{name}", base, members)
 
     def _call(self, cif: CallInterface, flags: int) -> tuple[tuple[str, ...], str]:
         """Return the parameters and the result type for calls of one entry."""
