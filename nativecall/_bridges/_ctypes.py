@@ -136,9 +136,7 @@ def _same_layout(struct: Struct, kind: Foreign) -> bool:
     """Return whether a ctypes Structure has the same memory layout as `struct`."""
     if (struct.size, struct.alignment) != (ctypes.sizeof(kind), ctypes.alignment(kind)):
         return False
-    return all(
-        [_first_bit(kind, field) == 8 * field.offset + field.shift for field in struct.fields]
-    )
+    return all([_first_bit(kind, field) == field.first_bit for field in struct.fields])
 
 
 def _first_bit(kind: Foreign, field: Field) -> int:

@@ -189,7 +189,11 @@ def _declaration(name: str) -> Name:
         try:
             return Name(convert.signature(function, in_c(name)), None, None, False)
         except SignatureError as error:
-            return Name(None, None, _unread(name, error) if reader.declares else None, False)
+            reason = (
+                f"the types in the capsule's name, {name!r}, cannot be read: {error.reason}; write "
+                "the signature, or name a library that declares them with 'types'"
+            )
+            return Name(None, None, reason if reader.declares else None, False)
     partial = tuple([_known(convert, part) for part in parts])
     return Name(None, partial, _unknown(name, gaps), False)
 
@@ -234,8 +238,7 @@ class _Reader(Parser):
         return self._made.setdefault((kind, word), Record(kind, f"{kind} {word}"))
 
     def _enum(self) -> Node:
-        self.at += 1
-        return self._named(self.tokens[self.at - 1], "enum")
+        return self._named(self.step(), "enum")
 
     def _named(self, word: str, kind: str) -> Node:
         """Return the type that `word` names; `kind` is the keyword of a tag, or empty."""
@@ -378,14 +381,6 @@ def _unknown(name: str, outer: dict[str, str]) -> str:
         f"in the capsule's name, {name!r}, {' and '.join(spelt)} {what}; "
         "write the signature, or name a library that declares the type with 'types', as in "
         f"nativecall.load(None, '{declared};')"
-    )
-
-
-def _unread(name: str, error: SignatureError) -> str:
-    """Return the message for types that are declared but cannot be parsed."""
-    return (
-        f"the types in the capsule's name, {name!r}, cannot be read: {error.reason}; write the "
-        "signature, or name a library that declares them with 'types'"
     )
 
 

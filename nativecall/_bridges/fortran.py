@@ -220,15 +220,12 @@ def _by_reference(signature: Signature, values: Sequence[bool], written: bool) -
     `values` marks the arguments that the caller passes by value. With `written`, the procedure
     writes its result through the first argument.
     """
-    args = [
-        pointer_to(one) if by_value else one
-        for one, by_value in zip(signature.args, values, strict=True)
-    ]
-    given = [plans.Argument(index, one) for index, one in enumerate(signature.args)]
-    arguments: list[plans.Node] = [
-        plans.Memory((one,), one.type) if by_value else one
-        for one, by_value in zip(given, values, strict=True)
-    ]
+    args: list[CType] = []
+    arguments: list[plans.Node] = []
+    for index, (one, by_value) in enumerate(zip(signature.args, values, strict=True)):
+        given = plans.Argument(index, one)
+        args.append(pointer_to(one) if by_value else one)
+        arguments.append(plans.Memory((given,), one) if by_value else given)
     result = signature.result
     answer: plans.Node | None = plans.Result(result) if result.kind != "void" else None
     if written:
@@ -345,25 +342,16 @@ def _refuse_other(obj: Foreign, signature: Signature, is_wrapper: bool | None) -
                 f"'signature' is {signature.text!r}, but {_name(doc.listed[index])!r} of "
                 f"f2py's {doc.usage!r} is {code!r}"
             )
-    missing = _missing(needed, arguments)
-    if missing is not None:
-        raise SignatureError(
-            f"{said}, and no argument is left for {_name(missing)!r} "
-            f"({missing.partition(' : ')[2]})",
-            hint=_UNCHECKED,
-        )
-
-
-def _missing(needed: Sequence[str], arguments: Sequence[CType]) -> str | None:
-    """Return the first needed argument for which the signature has no argument left, or None."""
     # Try the most specific arguments first; `void *`, which fits anything, comes last.
     left = sorted(arguments, key=lambda one: one.kind == "voidptr")
     for one in sorted(needed, key=lambda one: _array(one) is None):
         found = next((arg for arg in left if _can_be(arg, one)), None)
         if found is None:
-            return one
+            raise SignatureError(
+                f"{said}, and no argument is left for {_name(one)!r} ({one.partition(' : ')[2]})",
+                hint=_UNCHECKED,
+            )
         left.remove(found)
-    return None
 
 
 def _can_be(ctype: CType, listed: str) -> bool:

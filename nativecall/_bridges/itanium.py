@@ -68,12 +68,23 @@ class _Parser:
                 raise self.error("has a complex type that C passes differently")
             return self.kept(_Type("Z" + item.code))
         if self.accept("S"):
-            return self.substituted()
+            digits = self.matched("[0-9A-Z]*_")
+            if digits is None:
+                raise self.error("has a C++ standard library type, which C does not have")
+            index = int(digits[:-1], 36) + 1 if digits != "_" else 0
+            if index >= len(self.known):
+                raise self.error("cannot be read")
+            return self.known[index]
         code = _SCALARS.get(self.text[self.at : self.at + 1])
         if code is not None:
             self.at += 1
             return _Type(code)
-        return self.named()
+        digits = self.matched("[0-9]*")
+        name = self.text[self.at : self.at + int(digits or 0)]
+        if not name:
+            raise self.error("has a part that cannot be read")
+        self.at += len(name)
+        return self.kept(_Type("", name=name))
 
     def pointer(self, inner: _Type) -> _Type:
         if inner.code in ("", "v"):  # a class or void
@@ -86,23 +97,6 @@ class _Parser:
         found = re.compile(pattern).match(self.text, self.at)
         self.at = self.at if found is None else found.end()
         return None if found is None else found[0]
-
-    def substituted(self) -> _Type:
-        digits = self.matched("[0-9A-Z]*_")
-        if digits is None:
-            raise self.error("has a C++ standard library type, which C does not have")
-        index = int(digits[:-1], 36) + 1 if digits != "_" else 0
-        if index >= len(self.known):
-            raise self.error("cannot be read")
-        return self.known[index]
-
-    def named(self) -> _Type:
-        digits = self.matched("[0-9]*")
-        name = self.text[self.at : self.at + int(digits or 0)]
-        if not name:
-            raise self.error("has a part that cannot be read")
-        self.at += len(name)
-        return self.kept(_Type("", name=name))
 
     def function(self) -> tuple[_Type, list[_Type]]:
         self.accept("Y")

@@ -147,15 +147,14 @@ def _code(name: str, type_: str) -> str:
 
 def _refuse_target(name: str, text: str) -> None:
     """Reject a module for another machine."""
-    found = re.search(r'^target triple = "([^"]*)"', text, re.M)
-    triple = "" if found is None else found[1]
-    if triple and not triple.startswith("unknown"):
+    found = re.search(r'^target triple = "((?!unknown)[^"]+)"', text, re.M)
+    if found is not None:
         from llvmlite import binding
 
         here = binding.get_process_triple()
-        if triple.partition("-")[0] != here.partition("-")[0]:
+        if found[1].partition("-")[0] != here.partition("-")[0]:
             raise ValueError(
-                f"the module of {name!r} is for {triple!r}, but this process is {here!r}"
+                f"the module of {name!r} is for {found[1]!r}, but this process is {here!r}"
             )
 
 

@@ -153,16 +153,13 @@ def find(ufunc: numpy.ufunc, types: str) -> Loop:
     if any([letter in "OSUV" for letter in letters]):
         what = "over Python objects" if "O" in letters else "of text or records"
         raise SignatureError(f"{ufunc.__name__!r} has no loop {types!r} for C code: it is {what}")
-    for one in loops(ufunc):
+    known = loops(ufunc)
+    for one in known:
         if one.types == types:
             return one
-    raise SignatureError(f"{ufunc.__name__!r} has no loop {types!r} for C code; {_offered(ufunc)}")
-
-
-def _offered(ufunc: numpy.ufunc) -> str:
-    """Return the end of a message: the loops that C code can call, or why there are none."""
-    there = dict.fromkeys([one.types for one in loops(ufunc)])
-    return f"it has {', '.join(there)}" if there else _why_none(ufunc)
+    there = dict.fromkeys([one.types for one in known])
+    why = f"it has {', '.join(there)}" if there else _why_none(ufunc)
+    raise SignatureError(f"{ufunc.__name__!r} has no loop {types!r} for C code; {why}")
 
 
 def _why_none(ufunc: numpy.ufunc) -> str:

@@ -122,9 +122,8 @@ class _Reader:
         self.results: list[tuple[int, int]] = []
         if self.signature.variadic:
             raise self.refusal("it is variadic", "convert() it to a signature without '.' first")
-        errors = convention(flags)
-        self.count = len(self.signature.args) - errors.hidden
-        self.errors = errors
+        self.errors = convention(flags)
+        self.count = len(self.signature.args) - self.errors.hidden
 
     def refusal(self, why: str, hint: str | None = None) -> SignatureError:
         shown = repr(self.signature.shown(self.name))

@@ -160,10 +160,8 @@ def new(
     # If the ufunc is refused below, `keep` leaks, since other code may still call the ufunc.
     _take(keep)
     found = fields(made)
-    where = ctypes.addressof(arrays[0]), ctypes.addressof(arrays[1])
-    there = tuple(
-        [ctypes.cast(one, ctypes.c_void_p).value for one in (found.functions, found.data)]
-    )
+    where = [ctypes.addressof(one) for one in arrays[:2]]
+    there = [ctypes.cast(one, ctypes.c_void_p).value for one in (found.functions, found.data)]
     if there != where or found.obj is not None:
         raise Unknown(
             f"cannot create a ufunc: NumPy {numpy.__version__} stores loops in an unexpected "

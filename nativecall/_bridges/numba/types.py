@@ -107,10 +107,8 @@ def numba_type(ctype: CType, const: bool = False) -> NumbaType:
         case Scalar(kind="int"):
             sign = "int" if ctype.signed else "uint"
             return getattr(types, f"{sign}{8 * ctype.size}")
-        case Scalar(kind="float", size=4 | 8):
-            return getattr(types, f"float{8 * ctype.size}")
-        case Scalar(kind="complex", size=8 | 16):
-            return getattr(types, f"complex{8 * ctype.size}")
+        case Scalar(kind="float", size=4 | 8) | Scalar(kind="complex", size=8 | 16):
+            return getattr(types, f"{ctype.kind}{8 * ctype.size}")
         case CType(kind="voidptr"):
             return types.voidptr
         case Pointer(pointee=pointee):
