@@ -328,17 +328,45 @@ def debug(session: nox.Session) -> None:
     )
 
 
+# Tests whose objects threads may share; `ALONE` in tests/conftest.py lists exceptions.
+PARALLEL = [
+    "tests/call",
+    "tests/callable",
+    "tests/callback",
+    "tests/cdecl",
+    "tests/library",
+    "tests/native_objects",
+    "tests/plan",
+    "tests/types",
+    "tests/ufunc",
+    "tests/values",
+]
+
+
 @nox.session(venv_backend="none")
 def free_threaded(session: nox.Session) -> None:
-    """The default level without the GIL, with the Python that NATIVECALL_FREE_THREADED names."""
+    """The default level without the GIL, with the Python that NATIVECALL_FREE_THREADED names.
+
+    Then each test of `PARALLEL` in four threads at once. Libraries without a wheel for that Python
+    are left out; tests that need them are skipped.
+    """
     python = os.environ.get("NATIVECALL_FREE_THREADED")
     if not python:
         session.skip("set NATIVECALL_FREE_THREADED to a Python that was built without the GIL")
     folder = Path(session.create_tmp()) / "venv"
     session.run(python, "-m", "venv", str(folder), external=True)
-    own = str(folder / "bin" / "python")
-    session.run(own, "-m", "pip", "install", ".[test]", external=True)
-    session.run(own, "-m", "pytest", *session.posargs, env={"PYTHON_GIL": "0"}, external=True)
+    python = str(folder / "bin" / "python")
+    without = {"PYTHON_GIL": "0", "PATH": f"{folder.resolve() / 'bin'}:{os.environ['PATH']}"}
+    extras = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]
+    session.run(python, "-m", "pip", "install", ".", external=True)
+    for one in [*extras["jit"], *extras["numpy"], *extras["cli"], *extras["test"][1:]]:
+        pip = [python, "-m", "pip", "install", "--only-binary=:all:", one]
+        session.run(*pip, external=True, success_codes=[0, 1])
+    session.run(python, "-m", "pytest", *session.posargs, env=without, external=True)
+    if not session.posargs:
+        session.run(python, "-m", "pip", "install", "pytest-run-parallel", external=True)
+        threads = ["--parallel-threads=4", "-p", "no:cacheprovider", *PARALLEL]
+        session.run(python, "-m", "pytest", *threads, env=without, external=True)
 
 
 @nox.session(python=PYTHONS[0])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -66,6 +67,25 @@ SLOW = (
     "bridges/test_numba.py",
     "call/test_call.py",
 )
+#: Tests that pytest-run-parallel leaves in one thread: those with an argument, or of a name.
+ALONE = {
+    "compiles a file of one name": {"builder", "copies", "making"},
+    "starts processes": {"forked", "python", "kit"},
+    "replaces a hook of the process": {"unraisable"},
+    "all threads have one object of the fixture": {
+        "bodies",
+        "test_record.py::test_fields_by_name_and_by_index",
+        "test_record.py::test_a_record_is_taken_wherever_the_struct_is",
+    },
+    "counts what the process has": {
+        "test_builtin.py::test_reference_counts_are_level",
+        "test_fields.py::test_a_name_is_the_class_that_python_would_find",
+        "test_record.py::test_a_layout_frees_the_records_that_ended",
+        "test_scalars.py::test_call_interfaces_are_kept_up_to_a_bound",
+        "test_scalars.py::test_layouts_are_kept_up_to_a_bound",
+        "test_scalars.py::test_plans_of_single_types_are_kept_up_to_a_bound",
+    },
+}
 #: Fewer files than this run faster in one process than workers start.
 FEW = 12
 
@@ -131,8 +151,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         gone = {*left_out}
         items[:] = [item for item in items if item not in gone]
+    if config.pluginmanager.hasplugin("run-parallel"):
+        for item in items:
+            _leave_alone(item)
     order = {str(TESTS / name): place for place, name in enumerate(SLOW)}
     items.sort(key=lambda item: order.get(str(item.path), len(order)))
+
+
+def _leave_alone(item: pytest.Item) -> None:
+    """Mark a test of `ALONE`."""
+    function: Callable[..., object] = item.obj  # type: ignore[attr-defined]
+    names = {*inspect.signature(function).parameters, f"{item.path.name}::{function.__name__}"}
+    for reason, alone in ALONE.items():
+        if names & alone:
+            item.add_marker(pytest.mark.thread_unsafe(reason=reason))
 
 
 @pytest.hookimpl(wrapper=True)
