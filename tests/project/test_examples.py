@@ -298,15 +298,15 @@ an empty loop                      {time}  {ratio}
 math.cos(x)                        {time}  {ratio}
 f(x), one function                 {time}  {ratio}
 f(x), two functions                {time}  {ratio}
-builtin(x), builtin = f.builtin    {time}  {ratio}
+f.builtin(x), f.builtin read once  {time}  {ratio}
 f["d:d"]                           {time}  {ratio}
 lib.half(x)                        {time}  {ratio}
-nc.wrap(address, "d:d")            {time}  {ratio}
-nc.callback("d:d", function)       {time}  {ratio}
+wrap(address, "d:d")               {time}  {ratio}
+callback("d:d", function)          {time}  {ratio}
 one callback, 100 calls from C     {time}  {ratio}
 two callbacks, 100 calls from C    {time}  {ratio}
 ufunc(array of 10,000)             {time}  {ratio}
-nc.string(pointer)                 {time}  {ratio}
+string(pointer)                    {time}  {ratio}
 Point()                            {time}  {ratio}
 point.x                            {time}  {ratio}
 point.next                         {time}  {ratio}
