@@ -39,10 +39,8 @@ def native(obj: Foreign) -> NativeCallable | None:
     return native_at(place, bits)
 
 
-def native_at(address: int, owner: object) -> NativeCallable | None:
+def native_at(address: int, owner: object) -> NativeCallable:
     """Return the functions of the struct at an address; `owner` owns its memory."""
-    if not address:
-        return None
     state = _lib.ffi.cast("void *", word(address, 0))
     found: dict[str, object] = {}
     for text, index in _WORDS.items():

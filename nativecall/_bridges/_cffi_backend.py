@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 _FROM_BUFFER = "__CDataFromBuf"
 
 
-def _api_mode(obj: Foreign) -> FFIData:
-    """Return the function pointer behind `lib.f`, a plain built-in of an API-mode module."""
-    module = sys.modules.get(getattr(obj, "__module__", None) or "")
-    ffi = getattr(module, "ffi", None)
-    if ffi is None:
-        raise SignatureError(
-            f"the FFI object of {obj!r} cannot be found; pass ffi.addressof(lib, {obj.__name__!r})"
-        )
-    return ffi.addressof(obj.__self__, obj.__name__)
-
-
 def function(obj: FFIData) -> Function | None:
     """Return the function behind a cffi function pointer (ABI mode) or `lib.f` (API mode)."""
     owner = obj
@@ -51,7 +40,13 @@ def function(obj: FFIData) -> Function | None:
     if not is_cdata(obj):
         if type(getattr(obj, "__self__", None)).__name__ != "Lib":
             return None
-        owner, name, obj = obj, obj.__name__, _api_mode(obj)
+        name = obj.__name__
+        ffi = getattr(sys.modules.get(getattr(obj, "__module__", None) or ""), "ffi", None)
+        if ffi is None:
+            raise SignatureError(
+                f"the FFI object of {obj!r} cannot be found; pass ffi.addressof(lib, {name!r})"
+            )
+        obj = ffi.addressof(obj.__self__, name)
     kind = _lib.ffi.typeof(obj)
     if kind.kind != "function":
         return None
@@ -115,9 +110,7 @@ def pointer(obj: FFIData) -> Pointer | None:
     ffi = _lib.ffi
     kind = ffi.typeof(obj)
     if kind.kind == "function":
-        found = function(obj)
-        assert found is not None
-        assert found.signature is not None
+        found: Foreign = function(obj)
         return Pointer(found.address, found.signature.function, obj)
     if kind.kind not in ("pointer", "array"):
         return None
@@ -209,8 +202,7 @@ _OTHERS = {"v": VOID, "P": VOIDPTR}
 _FLAT = re.compile(rf"(&*)([{''.join([*_WRITTEN, *_OTHERS])}])")
 
 
-def _primitive(name: str) -> FFIType:
-    return _cffi_backend.new_primitive_type(name)
+_primitive = _cffi_backend.new_primitive_type
 
 
 def _usual(ctype: CType) -> FFIType:
@@ -228,10 +220,8 @@ def _usual(ctype: CType) -> FFIType:
         abi = cffitype.DEFAULT_ABI
         return _cffi_backend.new_function_type(args, _usual(ctype.result), False, abi)
     if isinstance(ctype, PointerType):
-        is_char = ctype.pointee.text == "b"
-        return _cffi_backend.new_pointer_type(
-            _primitive("char") if is_char else _usual(ctype.pointee)
-        )
+        pointee = _primitive("char") if ctype.pointee.text == "b" else _usual(ctype.pointee)
+        return _cffi_backend.new_pointer_type(pointee)
     return cffitype.to_ffi(ctype)
 
 

@@ -98,13 +98,11 @@ def read(text: str) -> Pxd:
         if re.search(r"\bnoexcept\b", clauses):
             raises = False
         found.functions[name] = Promise(re.search(r"\bnogil\b", clauses) is not None, raises)
-    aliases = _ALIAS.findall(text)
     records = _TYPE.findall(text)
-    named = {alias: _declared(alias) for alias in aliases}
+    named = {alias: name for alias in _ALIAS.findall(text) if (name := _declared(alias))}
     names = _cimported(text)
     for own in (*[name for _, name, _, _ in records], *named.values()):
-        if own is not None:
-            names[own] = own
+        names[own] = own
     for kind, name, rest, body in records:
         members = [
             line.strip() for line in (rest + body).split("\n") if line.strip() not in ("", "pass")
@@ -116,8 +114,7 @@ def read(text: str) -> Pxd:
             packed = " __attribute__((packed))" if kind != "struct" else ""
             found.types[name] = f"struct{packed} {{ {fields}; }} @{name}@"
     for alias, name in named.items():
-        if name is not None:
-            found.types[name] = _in_c(_CLAUSES.sub(")", alias.strip()), names)
+        found.types[name] = _in_c(_CLAUSES.sub(")", alias.strip()), names)
     return found
 
 

@@ -257,11 +257,11 @@ def _chosen(
         return _as(part, exact[0]), part._chosen(None)[0].signature
     # Of several candidates, prefer the one that loses least: doubles before floats.
     suited = [
-        (meant, _forms_of(meant, data), text)
+        (meant, forms, text)
         for text in available
         for meant in [_meant(callable[text])]
+        if (forms := _forms_of(meant, data))
     ]
-    suited = [one for one in suited if one[1]]
     if suited:
         meant, forms, text = min(suited, key=lambda one: losses(one[0], parse(one[1][0])))
         part = callable[text]
@@ -401,12 +401,8 @@ def _is_float(ctype: CType) -> bool:
 
 def _are(args: Sequence[CType], *wanted: str) -> bool:
     """Return whether arguments match: "int" is any integer, another text is a pointer's target."""
-    return len(args) == len(wanted) and all(
-        [
-            arg.kind == "int" if what == "int" else arg.text == f"&{what}"
-            for arg, what in zip(args, wanted, strict=True)
-        ]
-    )
+    found = ["int" if arg.kind == "int" else arg.text for arg in args]
+    return found == ["int" if what == "int" else f"&{what}" for what in wanted]
 
 
 def _views(args: Sequence[CType]) -> int:

@@ -191,9 +191,6 @@ def from_ffi(ctype: FFIType, owner: Owner | None = None) -> CType | Signature:
     >>> from_ffi(cffi.FFI().typeof("double(*)(unsigned short, void *)")).text
     'd:HP'
     """
-    # cffi.FFI.CType is set only when the first FFI is created.
-    if not isinstance(ctype, _lib.ffi.CType):
-        raise TypeError(f"'ctype' must be a type of cffi (got {type(ctype).__name__})")
     convert = Converter(owner, naming=owner is not None)
     node = node_of(ctype, {})
     called = function_of(node)
@@ -227,8 +224,6 @@ def to_ffi(ctype: CType | Signature) -> FFIType:
     """
     if isinstance(ctype, Signature):
         ctype = ctype.function
-    if not isinstance(ctype, CType):
-        raise TypeError(f"'ctype' must be a CType or a Signature (got {type(ctype).__name__})")
     return ffi_type(_node_for(ctype))
 
 
@@ -439,10 +434,9 @@ def _complete(record: Record, pending: list[Record]) -> None:
             _fill(one, pending)
 
 
-def _fill(record: Record, pending: list[Record]) -> None:
+def _fill(record: Foreign, pending: list[Record]) -> None:
+    """Set the members of a struct whose fields and size are known."""
     made = _record(record, pending)
-    assert record.fields is not None
-    assert record.size is not None
     fields = []
     for member in record.fields:
         name = member.name or ""

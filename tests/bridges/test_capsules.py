@@ -58,7 +58,6 @@ def test_a_struct_that_is_not_as_the_generator_says(monkeypatch):
     with pytest.raises(TypeError, match="'target' must be"):
         nc.wrap(Mine(1))
     assert BitGenerator.native(5) is None
-    assert BitGenerator.native_at(0, None) is None
     with pytest.raises(TypeError, match="'target' must be"):
         nc.wrap(np.float64(1.0))
 

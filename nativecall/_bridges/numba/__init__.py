@@ -176,8 +176,7 @@ def called(obj: NumbaObject, arguments: tuple[object, ...]) -> Signature | None:
             compiled, _ = jitted.compiled_for(obj, f"({shown})", kinds, readonly)
         return Signature(result_of(compiled.signature.return_type), kinds)
     except (SignatureError, ValueError, TypeError) as error:
-        reason = str(error)
-    raise TypeError(f"{name!r} cannot be called with ({shown}): {reason}")
+        raise TypeError(f"{name!r} cannot be called with ({shown}): {error}") from None
 
 
 def _typeof(value: object) -> NumbaType:

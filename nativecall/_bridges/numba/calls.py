@@ -160,8 +160,7 @@ def _given(values: Values, ctype: Foreign, kind: NumbaType, value: ir.Value) -> 
         elif isinstance(kind, types.ArrayCTypes):
             value = values.context.make_helper(builder, kind, value=value).data
         elif isinstance(kind, types.Dispatcher):
-            made = _compiled(ctype, kind)
-            assert made is not None  # `takes` has checked this
+            made: Foreign = _compiled(ctype, kind)  # not None: `takes` has checked this
             value = constants(values.context, builder, made, [made])[1]
         elif ctype.kind == "function" and hasattr(kind, "rows"):
             number = _passed(ctype, kind.rows)

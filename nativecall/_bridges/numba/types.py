@@ -12,8 +12,7 @@ import sys
 from ..._errors import TYPE_CHECKING, SignatureError
 from ..._types.agreement import suits
 from ..._types.ctype import VOID, CType, Scalar, integer, scalar
-from ..._types.derived import Array, Pointer, Struct, View, is_plain
-from ..._types.derived import pointer as pointer_to
+from ..._types.derived import Array, Pointer, Struct, View, is_plain, pointer
 from ..._values.dtypes import dtype_of
 
 if TYPE_CHECKING:
@@ -72,9 +71,9 @@ def ctype_of(kind: NumbaType) -> CType:
     if kind == types.none:
         return VOID
     if kind == types.voidptr:
-        return pointer_to(VOID)
+        return pointer(VOID)
     if isinstance(kind, types.CPointer):
-        return pointer_to(ctype_of(kind.dtype))
+        return pointer(ctype_of(kind.dtype))
     if isinstance(kind, types.NestedArray):  # before Array, its base class
         return Array(ctype_of(kind.dtype), kind.shape)
     if isinstance(kind, types.Array):
