@@ -118,8 +118,7 @@ def functions(found: Library) -> dict[str, NativeCallable]:
     If the library has no file (the process, or declarations alone) or defines no declared function,
     return all declared functions.
     """
-    declarations = found.declarations
-    assert declarations is not None
+    declarations: Foreign = found.declarations  # not None
     made: dict[str, NativeCallable] = {}
     own: dict[str, NativeCallable] = {}
     path = None if found.path is None else os.path.realpath(found.path)

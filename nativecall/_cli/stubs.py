@@ -221,16 +221,13 @@ class _Writer:
         """Write the class of a library; return its name."""
         members: list[str] = []
         if found.declarations is not None:
-            known = functions(found)
-            for one, function in known.items():
+            for one, function in functions(found).items():
                 if one.isidentifier() and not iskeyword(one) and not hasattr(Library, one):
                     members.append(f"{one}: {self.function(one, function)}")
-            for one, constant in found.declarations.constants.items():
-                if _is_public(one):
-                    members.append(f"{one}: {_plain_type(constant)}")
-            for one, ctype in found.declarations.variables.items():
-                if _is_public(one):
-                    members.append(f"{one}: {_GIVES.get(ctype.kind, 'Any')}")
+            known = found.declarations
+            kinds = {one: _plain_type(constant) for one, constant in known.constants.items()}
+            kinds |= {one: _GIVES.get(ctype.kind, "Any") for one, ctype in known.variables.items()}
+            members += [f"{one}: {kind}" for one, kind in kinds.items() if _is_public(one)]
             # The declared names, and the names that are predefined in all declarations.
             names = dict.fromkeys([*found.types, *common_types()])
             types = [f"{one}: Any" for one in names if not iskeyword(one)]
@@ -270,7 +267,6 @@ class _Writer:
 
     def _call(self, cif: CallInterface, flags: int) -> tuple[tuple[str, ...], str]:
         """Return the parameters and the result type for calls of one entry."""
-        policies = cif.policies
         passed = arguments(cif)
         names = [one.name for one in passed]
         parameters = [_unlike(names, "self")]
@@ -289,7 +285,7 @@ class _Writer:
         result = "None" if not found else found[0]
         if len(found) > 1:
             result = f"tuple[{', '.join(found)}]"
-        if policies.check is not None:
+        if cif.policies.check is not None:
             result = "Any"
         return tuple(parameters), result
 
@@ -311,16 +307,14 @@ class _Writer:
     def _struct(self, ctype: Struct, encoding: str | None) -> str:
         """Write the class of the Records that represent a returned struct; return its name."""
         key = ctype.named, encoding
-        known = self._structs.get(key)
-        if known is not None:
-            return known
-        wanted = "".join([one if one.isalnum() else "_" for one in ctype.name]) or "struct"
-        members = [
-            f"{name}: {self._member(field.type, encoding)}"
-            for name, field in zip(ctype.field_names, ctype.fields, strict=True)
-            if _is_public(name)
-        ]
-        self._structs[key] = self._class(f"_{wanted}", "Record", [*members, *_CLOSED])
+        if key not in self._structs:
+            wanted = "".join([one if one.isalnum() else "_" for one in ctype.name]) or "struct"
+            members = [
+                f"{name}: {self._member(field.type, encoding)}"
+                for name, field in zip(ctype.field_names, ctype.fields, strict=True)
+                if _is_public(name)
+            ]
+            self._structs[key] = self._class(f"_{wanted}", "Record", [*members, *_CLOSED])
         return self._structs[key]
 
     def _member(self, ctype: CType, encoding: str | None) -> str:

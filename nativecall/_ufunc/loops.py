@@ -244,16 +244,13 @@ def both(ufunc: numpy.ufunc, types: str) -> NativeCallable:
 def scalar_entry(loop: Loop) -> NativeCallable:
     """Return the scalar entry: a loop as a C function of its elements.
 
+    The loop must not be generalised.
+
     Raises
     ------
     SignatureError
-        If the loop is generalised, or the ABI does not support its types.
+        If the ABI does not support the loop's types.
     """
-    if loop.ufunc.signature is not None:
-        raise SignatureError(
-            f"{loop.ufunc.__name__!r} is generalised, {loop.ufunc.signature}: its loops are not "
-            "functions of numbers; nativecall.ufunc_loop() returns them unchanged"
-        )
     return _thunk(loop, loop.signature, loop.operands)
 
 

@@ -74,8 +74,7 @@ def ufunc(
 ) -> numpy.ufunc:
     """Implement `NativeCallable.to_ufunc`."""
     for label, value in (("name", name), ("doc", doc)):
-        if value is not None:
-            of_type(label, str, "a str or None")(value)
+        of_type(label, (str, type(None)), "a str or None")(value)
     extra("numpy", "to_ufunc()")
     _pickle_ours()
     wanted = None if signature is None else operands.core(signature)

@@ -207,17 +207,13 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
     arguments = [
         how._replace(number=first + how.number) if how.how == "output" else how for how in arguments
     ]
-    _require(one)
-    return one.plan(arguments, None)
-
-
-def _require(one: _Reader) -> None:
     if not one.outputs:
         raise one.refusal(
             "it has no output", "out= of wrap() and load() turns pointers into results"
         )
     if not one.inputs:
         raise one.refusal("it has no input")
+    return one.plan(arguments, None)
 
 
 def _element(ctype: CType) -> CType | None:
@@ -292,7 +288,6 @@ def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> Loop
             arguments.append(Passed("view", operand, before))
         else:
             arguments.append(Passed("output" if is_output else "input", operand, before))
-    _require(one)
     _require_told(one, arguments, rows, wanted)
     return one.plan(arguments, rows)
 

@@ -91,17 +91,6 @@ def fields(ufunc: numpy.ufunc) -> Foreign:
     return found
 
 
-def table() -> Foreign:
-    """Return NumPy's table of C functions, indexed by their numbers in `__ufunc_api.h`."""
-    import numpy
-
-    _require_known(numpy)
-    # NumPy 1 calls the package numpy.core.
-    package = "numpy._core" if "numpy._core" in sys.modules else "numpy.core"
-    capsule = sys.modules[f"{package}._multiarray_umath"]._UFUNC_API
-    return ctypes.cast(get_pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
-
-
 def new(
     functions: Sequence[int],
     data: Sequence[int],
@@ -130,6 +119,11 @@ def new(
     """
     import numpy
 
+    _require_known(numpy)
+    # NumPy 1 calls the package numpy.core.
+    package = "numpy._core" if "numpy._core" in sys.modules else "numpy.core"
+    capsule = sys.modules[f"{package}._multiarray_umath"]._UFUNC_API
+    table = ctypes.cast(get_pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
     count, nargs = len(functions), len(types[0])
     arrays = (
         (ctypes.c_void_p * count)(*functions),
@@ -146,7 +140,7 @@ def new(
         *[ctypes.c_void_p] * 2,
         ctypes.c_int,
         ctypes.c_char_p,
-    )(table()[_FROM_FUNC_AND_DATA])
+    )(table[_FROM_FUNC_AND_DATA])
     made: numpy.ufunc = make(
         *arrays[:3],
         count,
