@@ -19,9 +19,8 @@ import sys
 
 from nativecall._core import ffi, lib
 
-from ._rules import Broken, check
+from ._rules import TYPE_CHECKING, Broken, check
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

@@ -15,9 +15,8 @@ from types import SimpleNamespace
 
 from . import _abi, _apart, _hostile, _providers
 from ._hostile import FUNCTIONS, call_row, make_type, provider, tier2
-from ._rules import Absent, Broken, a, about, check, rules_of
+from ._rules import TYPE_CHECKING, Absent, Broken, a, about, check, rules_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

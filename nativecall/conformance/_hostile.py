@@ -6,9 +6,8 @@ from nativecall._core import ffi
 
 from . import _abi, _providers
 from ._abi import NATIVECALLABLE, PACKEDCALLABLE
-from ._rules import about
+from ._rules import TYPE_CHECKING, about
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

@@ -12,9 +12,8 @@ from nativecall._core import ffi, lib
 
 from . import _abi, _providers
 from ._abi import CALL_KEYS, NATIVECALLABLE, PACKEDCALLABLE, at
-from ._rules import Absent, Broken, a, about, check, rules_of, same
+from ._rules import TYPE_CHECKING, Absent, Broken, a, about, check, rules_of, same
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._ext import Foreign
 

@@ -18,9 +18,8 @@ from nativecall._core import ffi, lib
 from . import _abi, _apart, _provider, _providers
 from ._abi import CALL_KEYS, PACKEDCALLABLE
 from ._hostile import FUNCTIONS, WORDS, assign_call, call_row, make_type, provider
-from ._rules import RULES, Absent, Broken, check, rules_of, same
+from ._rules import RULES, TYPE_CHECKING, Absent, Broken, check, rules_of, same
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
