@@ -135,7 +135,7 @@ static PyTypeObject *const types[] = {
     &NcStash_Type,        &NcRecordBase_Type,    &NcMemory_Type,        &NcLayout_Type,
     &NcDestructor_Type,   &NcCallInterface_Type, &NcThunkSpec_Type,     &NcThunk_Type,
     &NcCallbackSpec_Type, &NcPyCallback_Type,    &NcLibrary_Type,       &NcField_Type,
-    &NcMethod_Type,       &NcObjectArray_Type,   &NcStructPointer_Type,
+    &NcMethod_Type,       &NcObjectArray_Type,   &NcStructPointer_Type, &NcLibraryBase_Type,
 };
 
 /* Adds a new object to the module and releases it. The object may be NULL with an exception.

@@ -23,6 +23,7 @@
 #include "nativecall/provide.h"
 #include "values/names.h"
 #include "platform/lock.h"
+#include "platform/shared.h"
 
 #include <structmember.h>
 
@@ -74,7 +75,7 @@ static void callable_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     }
     (void)callable_clear(object);
-    Py_CLEAR(self->cif);
+    nc_shared_drop(self->cif);
     Py_CLEAR(*nc_callable_name_place(self));
     if (more != &nc_no_more) {
         Py_CLEAR(more->signatures);

@@ -13,6 +13,7 @@
 #include "platform/lists.h"
 #include "values/pointers.h"
 #include "platform/compat.h"
+#include "platform/shared.h"
 
 #include <assert.h>
 #include <structmember.h>
@@ -297,7 +298,7 @@ NcCallInterface *nc_callinterface_of(PyObject *signature)
 {
     PyObject *known = nc_kept(&texts);
     if (NC_LIKELY(PyUnicode_CheckExact(signature) && known != NULL)) {
-        PyObject *found = nc_dict_get(known, signature);
+        PyObject *found = nc_shared_get(known, signature);
         if (NC_LIKELY(found != NULL)) {
             return (NcCallInterface *)(void *)found;
         }

@@ -8,6 +8,7 @@
 #include "callinterface.h"
 #include "nativecall/detail/objectclass.h"
 #include "platform/lock.h"
+#include "platform/shared.h"
 #include "values/names.h"
 
 PyTypeObject *nc_callable_class = (PyTypeObject *)(void *)&NcCallable_Type;
@@ -195,7 +196,7 @@ int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uint
     if (nc_callable_own(self, owner) < 0 || nc_callable_append(self, cif, flags, target) < 0) {
         return -1;
     }
-    self->cif = (NcCallInterface *)(void *)Py_NewRef(cif);
+    self->cif = (NcCallInterface *)nc_shared_ref(cif);
     self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper
                        : cif->trampoline != NULL && (flags & NC_CALL_FLAGS) == 0
                            ? cif->trampoline->vectorcall
@@ -316,6 +317,6 @@ PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
         made =
             nc_callable_shared(nc_callable_make(cif, (void *)(uintptr_t)address, 0, Py_None, name));
     }
-    Py_XDECREF(cif);
+    nc_shared_drop(cif);
     return made;
 }

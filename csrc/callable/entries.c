@@ -14,6 +14,7 @@
 #include "callinterface.h"
 #include "construct.h"
 #include "platform/lists.h"
+#include "platform/shared.h"
 
 /* The number of entries. While an entry is added, the table and the tuple of parts may differ in
  * length; the smaller length counts. */
@@ -85,7 +86,7 @@ static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
     if (NC_UNLIKELY(part == NULL)) {
         part = missing(self, cif);
     }
-    Py_DECREF(cif);
+    nc_shared_drop(cif);
     return part;
 }
 
@@ -97,7 +98,7 @@ NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
         (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
         PyErr_Clear(); /* a text that is not a signature has no entry */
     }
-    Py_XDECREF(cif);
+    nc_shared_drop(cif);
     return part;
 }
 

@@ -195,6 +195,31 @@ PyTypeObject NcLibrary_Type = {
     .tp_getset = library_getset,
 };
 
+/* The base class of nativecall.Library. CPython finds at most 30 names fast in instances of a class
+ * that all store their attributes alike ("inline values"). A size of items prevents that, so each
+ * instance has a dict of its own, where CPython finds every name fast and without counting. */
+typedef struct {
+    PyObject_VAR_HEAD PyObject *weakrefs;
+} LibraryBase;
+
+static void library_base_dealloc(PyObject *object)
+{
+    if (((LibraryBase *)(void *)object)->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    Py_TYPE(object)->tp_free(object);
+}
+
+PyTypeObject NcLibraryBase_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.LibraryBase",
+    .tp_basicsize = sizeof(LibraryBase),
+    .tp_itemsize = 1,
+    .tp_weaklistoffset = offsetof(LibraryBase, weakrefs),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_dealloc = library_base_dealloc,
+    .tp_new = PyType_GenericNew,
+};
+
 /* open_library(path, flags): opens the library at a path (bytes), or the process itself for None.
  * Flags are those of nc_core_library_open. Loader errors raise OSError. */
 PyObject *nc_open_library(PyObject *Py_UNUSED(module), PyObject *args)

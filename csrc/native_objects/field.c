@@ -316,6 +316,7 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self == NULL) {
         return NULL;
     }
+    NC_SHARE(self);
     self->type = (PyTypeObject *)(void *)Py_NewRef(cls);
     self->cls = native;
     self->offset = (intptr_t)field->offset;

@@ -5,6 +5,7 @@
  *
  * Threads: everything here needs the GIL. */
 #include "platform/functions.h"
+#include "platform/lock.h"
 
 #include "nativecall/nativeobject.h"
 #include "callable/construct.h"
@@ -122,6 +123,7 @@ static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (self == NULL) {
         return NULL;
     }
+    NC_SHARE(self);
     self->vectorcall = method_call;
     self->type = (PyTypeObject *)(void *)Py_NewRef(cls);
     self->cls = native;

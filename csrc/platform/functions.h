@@ -63,7 +63,7 @@ typedef PyObject *NcVectorcall(PyObject *self, PyObject *const *args, size_t nar
 NC_FUNCTIONS(NC_DECLARE)
 #undef NC_DECLARE
 
-extern PyTypeObject NcLibrary_Type, NcMemory_Type;
+extern PyTypeObject NcLibrary_Type, NcLibraryBase_Type, NcMemory_Type;
 extern PyTypeObject NcField_Type, NcMethod_Type, NcObjectArray_Type;
 
 /* Readies the types of native callables and adds them to the module. Returns 0, or -1 with an

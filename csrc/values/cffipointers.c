@@ -13,6 +13,7 @@
 #include "text.h"
 #include "platform/compat.h"
 #include "platform/lock.h"
+#include "platform/shared.h"
 
 #include <string.h>
 
@@ -171,14 +172,14 @@ PyObject *nc_string_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
         return NULL;
     }
     PyObject *foreign = nc_ended_by(value) == NULL ? nc_type_of_cffi(value) : NULL;
-    PyObject *row = foreign != NULL ? nc_dict_get(texts, foreign) : NULL;
+    PyObject *row = foreign != NULL ? nc_shared_get(texts, foreign) : NULL;
     if (row == NULL) {
         PyErr_Clear(); /* not a cffi object of a type in `texts` */
         return Py_NewRef(Py_NotImplemented);
     }
     PyObject *pointer = PyTuple_GET_ITEM(row, 0); /* cffi's types live as long as the process */
     const size_t size = PyLong_AsSize_t(PyTuple_GET_ITEM(row, 1));
-    Py_DECREF(row);
+    nc_shared_drop(row);
     const void *text = nc_address_of_cffi(value, pointer);
     if (text == NULL) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);

@@ -51,7 +51,7 @@ class _Undeclared:
     wanted = None
 
 
-class Library(Single):
+class Library(Single, _ext.LibraryBase):
     """An open shared library. Made by `load`.
 
     Declared functions and the constants of declared enums and macros are attributes; each is
@@ -112,22 +112,24 @@ class Library(Single):
         encoding = options.encoding("")
         if encoding is not None:
             owner.encodings.add(encoding)
-        self.__dict__.update(
-            name=name,
-            path=_lib.library_path(handle),
-            declarations=declarations,
-            _known=self._known if declarations is None else declarations,
-            _handle=handle,
-            _given=given,
-            _hidden={},
-            _owner=owner,
-            new=_maker(owner),
-            _options=options,
-            _ending=options.ending(),
-            _undeclared=declarations is None and base is None and not options,
-            _plain={} if options or declarations is None else declarations.plain,
-            _cifs={},
-        )
+        # CPython finds attributes faster in a dict that it did not make, and without counting it.
+        attributes = {
+            "name": name,
+            "path": _lib.library_path(handle),
+            "declarations": declarations,
+            "_known": self._known if declarations is None else declarations,
+            "_handle": handle,
+            "_given": given,
+            "_hidden": {},
+            "_owner": owner,
+            "new": _maker(owner),
+            "_options": options,
+            "_ending": options.ending(),
+            "_undeclared": declarations is None and base is None and not options,
+            "_plain": {} if options or declarations is None else declarations.plain,
+            "_cifs": {},
+        }
+        object.__setattr__(self, "__dict__", attributes)
         _ext.share(self)
         return self
 
