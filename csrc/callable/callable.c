@@ -208,6 +208,28 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
     Py_RETURN_NONE;
 }
 
+typedef struct {
+    NcCallable *self;
+    Py_ssize_t position;
+    void *target;
+    NcCallInterface *cif; /* new, then what to release */
+    int status;
+} Replacement;
+
+/* Replaces both at once, since calls read both without a lock: see NC_ALONE. */
+static int replace(PyObject *Py_UNUSED(any), void *given)
+{
+    Replacement *change = (Replacement *)given;
+    NcCallable *self = change->self;
+    change->status = nc_callable_change(self, change->position, change->target);
+    if (change->status == 0 && nc_more(self)->parts == NULL) {
+        NcCallInterface *old = self->cif;
+        self->cif = change->cif;
+        change->cif = old;
+    }
+    return 0;
+}
+
 /* _replace(position, address, owner, cif): points an entry to another function. `cif` has the
  * entry's signature, and the new function's argument names and const promises. The old owner and
  * the old call interface stay alive, because running calls use them. */
@@ -232,11 +254,15 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
      * the list, even if it is None. */
     if (nc_callable_name(self) == NULL ||
         (nc_more(self)->parts == NULL && nc_callable_own(self, (PyObject *)self->cif) < 0) ||
-        nc_callable_own(self, owner) < 0 || nc_callable_change(self, position, target) < 0) {
+        nc_callable_own(self, owner) < 0) {
         return NULL;
     }
-    if (nc_more(self)->parts == NULL && (PyObject *)self->cif != cif) {
-        Py_DECREF(nc_swap_alone(&self->cif, Py_NewRef(cif)));
+    Py_INCREF(cif);
+    Replacement change = {self, position, target, (NcCallInterface *)(void *)cif, 0};
+    NC_ALONE(replace, &change);
+    Py_DECREF(change.cif);
+    if (change.status < 0) {
+        return NULL;
     }
     if (nc_more(self) != &nc_no_more) {
         Py_CLEAR(nc_more(self)->wrapper);

@@ -287,6 +287,35 @@ def test_a_call_is_overridden_while_threads_look(builder, include, tmp_path, mon
     assert (done.returncode, done.stderr) == (0, "")
 
 
+IMPORTED_AT_ONCE = """
+import importlib, sys, threading
+sys.path.insert(0, sys.argv[1])
+names = ["nc_provider", "nativecall"]
+gate, made = threading.Barrier(len(names)), {}
+
+def load(name):
+    gate.wait()
+    made[name] = importlib.import_module(name)
+
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=load, args=(name,)) for name in names]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+provider, package = [made[name] for name in names]
+assert package.extensibletype is provider.METATYPE is type(provider.Base)
+assert isinstance(package.NativeObject, provider.METATYPE)
+"""
+
+
+def test_modules_that_are_imported_at_once_share_a_runtime(builder, include, python):
+    """Each brings a copy of the metaclass; the first one that is published counts."""
+    path = builder.extension("provider.c", "nc_provider", include=include)
+    for _ in range(3):
+        python(IMPORTED_AT_ONCE, path.parent)
+
+
 def test_a_static_subclass_overrides_and_adds(consumer, provider):
     derived = provider.Derived()
     key = consumer.intern(KEY)
