@@ -14,7 +14,8 @@
  * attribute of a ctypes pointer, such as `argtypes`, the pointer gets a new copy. The collector
  * sees the contents of the cache, capsules included.
  *
- * Threads: everything here needs the GIL. */
+ * Threads: everything here needs the GIL. On free-threaded builds, the cache of a callable is read
+ * and changed in the callable's critical section, and bridges and recipes are set once. */
 #pragma once
 
 #include "layout.h"

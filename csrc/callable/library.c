@@ -3,7 +3,8 @@
  * A library is never unloaded, because its threads, signal handlers and thread-local destructors
  * may run until the process ends.
  *
- * Threads: everything here needs the GIL, and releases it while the loader runs. */
+ * Threads: everything here needs the GIL, and releases it while the loader runs. A Library never
+ * changes. On free-threaded builds, a lock guards the list of living ones. */
 #include "callinterface.h"
 #include "core/core.h"
 #include "call/kept.h"

@@ -1,6 +1,8 @@
 /* csrc/callable/pycallbackobject.c: the Python types CallbackSpec and PyCallback (pycallback.h). A
  * PyCallback is a C function pointer that calls a Python function. This file also converts
- * callables that are passed as arguments. */
+ * callables that are passed as arguments.
+ *
+ * Threads: a CallbackSpec never changes. What is learned of an argument is set once, atomically. */
 #include "pycallback.h"
 
 #include "call/entry.h"

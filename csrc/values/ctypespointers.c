@@ -6,7 +6,9 @@
  *
  * ctypes has no C API, so ctypes objects are read through their buffers. byref() objects export no
  * buffer. nc_know_byref therefore searches the first byref() object for the address and the
- * referenced object, and stores their offsets. If the search fails, Python code handles byref(). */
+ * referenced object, and stores their offsets. If the search fails, Python code handles byref().
+ *
+ * Threads: what is known of ctypes is set once, atomically. */
 #include "pointers.h"
 
 #include "platform/address.h"

@@ -8,7 +8,9 @@
  * the targets of the pointers assigned to its members. It owns references to the Python objects in
  * its memory.
  *
- * All functions need the GIL. */
+ * All functions need the GIL. Layouts never change, except that cffi types are set once. Threads
+ * may access the memory of a Record at once, as in C. The critical section of the dict of kept
+ * objects encloses each change of a pointer and of what the dict keeps for it. */
 #pragma once
 
 #include "layout.h"

@@ -14,7 +14,7 @@
  * wrapped, and to the members that are pointers. C assigns numbers and pointers. A Python method,
  * StructPointer.__setitem__, assigns everything else, and raises the errors.
  *
- * All functions need the GIL. */
+ * All functions need the GIL. A StructPointer itself never changes; its dicts are CPython's. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

@@ -17,12 +17,13 @@
 #include <nativecall/signature.h>
 #include <nativecall/nativecallable.h>
 
-static const char *signature_d_d;
+static const char *interned_d_d; /* atomic: threads set and read it */
+#define signature_d_d ((const char *)NC_ABI_LOAD(&interned_d_d))
 
 /* Interns d:d as soon as there is a runtime. */
 static int know_d_d(void)
 {
-    return signature_d_d == NULL ? nc_signature_intern("d:d", &signature_d_d) : 0;
+    return signature_d_d == NULL ? nc_signature_intern("d:d", &interned_d_d) : 0;
 }
 
 /* key(int or bytes) -> the key as a word. */

@@ -20,15 +20,15 @@ NC_STATIC_INLINE int PyCustomSlots_Import(void)
 
 /* Intern a key in the process's registry. Store the interned copy in *out: it is immortal, and
  * equal bytes have one copy in all modules. Store NULL if there is no runtime. Return 0, or -1 with
- * MemoryError or ValueError. Looks for the runtime first, so it needs the GIL until the runtime is
- * known. */
+ * MemoryError or ValueError. Looks for the runtime first, which needs the GIL until it is known. */
 NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
 {
+    const char *interned = NULL;
     int status = 0;
-    *out = NULL;
     if (PyCustomSlots_Import()) {
-        status = nc_runtime->intern(nc_runtime->registry, bytes, length, out);
+        status = nc_runtime->intern(nc_runtime->registry, bytes, length, &interned);
     }
+    *out = interned; /* once, since threads may share the variable */
     if (status == -1) {
         PyErr_NoMemory();
     } else if (status != 0) {
@@ -43,8 +43,8 @@ NC_STATIC int nc_key_intern(const char *bytes, size_t length, const char **out)
  * import: your module may be imported before the first provider. */
 NC_STATIC int nc_signature_intern(const char *signature, const char **out)
 {
-    *out = NULL;
     if (strpbrk(signature, " \t\nclLnN") != NULL) {
+        *out = NULL;
         PyErr_Format(PyExc_ValueError, "signature '%s' is not in canonical form", signature);
         return -1;
     }
