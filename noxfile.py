@@ -388,6 +388,7 @@ def threads(session: nox.Session) -> None:
             session.posargs
             or [
                 "tests/core/test_race.py",
+                "tests/callable/test_races.py",
                 "tests/callable/test_threads.py",
                 "tests/codegen/test_stack.py",
                 "tests/headers/callback",
