@@ -47,8 +47,8 @@ class Fifo(Cache["Key", "Value"]):
 
     def _make_room(self) -> None:
         while len(self) >= self.limit:
-            # Copying the keys is atomic; iterating over a dict that other threads change is not.
-            self.pop(next(iter([*self])), None)
+            # Copying a view is atomic; iterating over a dict that other threads change is not.
+            self.pop(next(iter([*self.keys()])), None)
 
 
 class Shared(dict["Key", "ref[Value]"]):

@@ -71,9 +71,12 @@ SLOW = (
 ALONE = {
     "compiles a file of one name": {"builder", "copies", "making"},
     "starts processes": {"forked", "python", "kit"},
-    "replaces a hook of the process": {"unraisable"},
+    "replaces a hook of the process": {
+        "unraisable",
+        "test_overloads.py::test_an_entry_that_is_added_while_an_array_is_looked_at",
+    },
     "all threads have one object of the fixture": {
-        "bodies",
+        *("bodies", "ext", "hook", "kernels"),
         "test_record.py::test_fields_by_name_and_by_index",
         "test_record.py::test_a_record_is_taken_wherever_the_struct_is",
     },

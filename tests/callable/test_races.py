@@ -14,6 +14,7 @@ import weakref
 import pytest
 
 import nativecall as nc
+from nativecall._fifo import Fifo
 from support.callbacks import threads_left
 from support.threads import each, together, turns
 
@@ -264,3 +265,14 @@ def test_the_last_change_of_a_class_counts(lib, consumer):
     assert (f(3.0), len(f.entries)) == (-3.0, 0)
     restore(0)
     assert (f(3.0), len(f.entries)) == (9.0, 1)
+
+
+def test_a_bounded_cache_is_filled_by_threads():
+    cache = Fifo(1000)
+
+    def fill(first):
+        for key in range(first, first + 3000):
+            assert cache.keep(key, key) == key
+
+    each(fill, 0, 10_000, 20_000, 30_000)
+    assert len(cache) <= 1000 + 3  # what others store meanwhile
