@@ -39,8 +39,8 @@ from .nodes import (
     Record,
     c_name_of,
     function_of,
+    parts,
     postorder,
-    reached,
 )
 
 if TYPE_CHECKING:
@@ -58,21 +58,9 @@ BITS = "struct __nc_bits_"  # prefix of structs that stand in for a bit-field
 _REFUSALS = (TypeError, NotImplementedError, ValueError)
 
 
-def is_variadic(ctype: FFIType) -> bool:
-    """Return whether a cffi function type is variadic.
-
-    The attribute `ellipsis` does not suffice: cffi also sets it for functions that libffi cannot
-    call, such as functions with complex numbers.
-    """
-    if not ctype.ellipsis:
-        return False
-    args = ", ".join([arg.cname for arg in ctype.args])
-    return f"(*)({args}, ...)" in ctype.cname
-
-
 def is_whole(ctype: FFIType) -> bool:
     """Return whether a type refers only to complete types, not to an opaque struct."""
-    found = reached(node_of(ctype, {}))
+    found = postorder(node_of(ctype, {}), parts)
     return all([not isinstance(one, Record) or one.fields is not None for one in found])
 
 
@@ -152,7 +140,11 @@ def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
             usual = ctype.abi == DEFAULT_ABI
             reason = "" if usual else "the calling convention is not the platform's usual one"
             result = node_of(ctype.result, known)
-            return FunctionOf(result, args, is_variadic(ctype), reason=reason).pointer()
+            # cffi also sets `ellipsis` for functions that libffi cannot call, such as functions
+            # with complex numbers.
+            shown = ", ".join([arg.cname for arg in ctype.args])
+            variadic = ctype.ellipsis and f"(*)({shown}, ...)" in ctype.cname
+            return FunctionOf(result, args, variadic, reason=reason).pointer()
         case "struct" | "union":
             is_stand_in = ctype.cname == STAND_IN
             return Number(SCALARS["Zg"]) if is_stand_in else _told(ctype, known)

@@ -7,8 +7,6 @@ nodes to `CType` objects; cffi types are first converted to nodes (cffitype.py).
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from .._errors import TYPE_CHECKING, SignatureError, refuse_reload
 from .._types.ctype import (
     CHAR,
@@ -89,9 +87,6 @@ class Node:
     ffi: Foreign = None  # the complete cffi type
     reason: str = ""  # why no value can be passed, or why the layout is unknown
 
-    def __init__(self) -> None:
-        self._pointers: dict[bool, Node] = {}
-
     def spell(self, declarator: str) -> str:
         """Return the C declaration of `declarator`, with the names of structs and typedefs."""
         return f"{self.typedef or self.cname} {declarator}".rstrip()
@@ -100,14 +95,15 @@ class Node:
         """Return a variant with a requested alignment; GCC and Clang pass it like the original."""
         made = copied(self)
         made.main, made.alignment, made.typedef = self.main or self, alignment, typedef
-        made._pointers = {}
+        made.__dict__.pop("_pointers", None)
         if typedef:
             made.__dict__["spell"] = lambda declarator: f"{typedef} {declarator}".rstrip()
         return made
 
     def pointer(self, const: bool = False) -> Node:
         """Return a pointer to the type, or to the `const` type."""
-        return self._pointers.get(const) or self._pointers.setdefault(const, PointerTo(self, const))
+        known: dict[bool, Node] = self.__dict__.setdefault("_pointers", {})
+        return known.get(const) or known.setdefault(const, PointerTo(self, const))
 
     def _bound(self, *parts: Node) -> None:
         """Compute depth and length from the parts of a type, and check their limits."""
@@ -127,7 +123,6 @@ class Number(Node):
     is_byte = False  # a character type under a typedef without 'char' in its name
 
     def __init__(self, scalar: Scalar, alignment: int = 0, cname: str = "") -> None:
-        super().__init__()
         self.scalar = scalar
         self.size = scalar.size
         self.alignment = alignment or scalar.alignment
@@ -159,7 +154,6 @@ class Unusable(Node):
     def __init__(
         self, reason: str, size: int | None = None, alignment: int = 1, cname: str = ""
     ) -> None:
-        super().__init__()
         self.reason = reason
         self.size = size
         self.alignment = alignment
@@ -171,7 +165,6 @@ class PointerTo(Node):
     size = alignment = WORD
 
     def __init__(self, item: Node, const: bool) -> None:
-        super().__init__()
         self._bound(item)
         # A function pointer counts as one level, as in signatures.
         self.depth -= item.kind == "function"
@@ -187,7 +180,6 @@ class ArrayOf(Node):
     kind = "array"
 
     def __init__(self, item: Node, length: int | None, written: str = "") -> None:
-        super().__init__()
         if item.kind == "function":
             raise SignatureError("an array cannot have functions as elements")
         if length is not None and length < 0:
@@ -218,7 +210,6 @@ class FunctionOf(Node):
         reason: str = "",
         places: Sequence[int] = (),
     ) -> None:
-        super().__init__()
         if result.kind == "function":
             raise SignatureError("a function cannot return a function")
         self._bound(result, *args)
@@ -280,18 +271,25 @@ class Record(Node):
     def __init__(
         self, kind: str, cname: str, read: Callable[[], list[Foreign] | None] | None = None
     ) -> None:
-        super().__init__()
         self.kind = kind
         self.cname = cname
-        self._read = read
+        #: The members, or a function that reads them.
+        self._fields: list[Foreign] | Callable[[], list[Foreign] | None] | None = read
         self.transparent = False  # a union that is passed as its first member
         self.made: object = None  # cffi's type, complete or not
         self.is_whole = False
 
-    @cached_property
+    @property
     def fields(self) -> list[Foreign] | None:
         """The members, each a Field."""
-        return None if self._read is None else self._read()
+        found = self._fields
+        if callable(found):
+            found = self._fields = found()
+        return found
+
+    @fields.setter
+    def fields(self, value: list[Foreign] | None) -> None:
+        self._fields = value
 
     def members(self) -> Iterator[tuple[str, Node]]:
         """Yield the names and types of the members, including those of unnamed structs."""
@@ -473,7 +471,13 @@ class Converter:
         if plain.cname in ("struct _object", "PyObject") and plain.kind == "struct":
             return PY_OBJECT
         if isinstance(plain, FunctionOf):
-            return self._function_pointer(plain, holder)
+            passed = [one for one in (plain.result, *plain.args) if isinstance(one, Record)]
+            if holder is not None and any([holder in self._reaches(one) for one in passed]):
+                return VOIDPTR
+            try:
+                return self.function(plain, holder)
+            except SignatureError:
+                return VOIDPTR
         if holder is not None and holder in self._reaches(plain):
             return VOIDPTR
         name = c_name_of(plain) if self._naming and holder is None else ""
@@ -487,19 +491,10 @@ class Converter:
             found = aligned(found, item.alignment)
         return Pointer(found, name, self._owner) if name else pointer(found)
 
-    def _function_pointer(self, node: FunctionOf, holder: Node | None) -> CType:
-        passed = [one for one in (node.result, *node.args) if isinstance(one, Record)]
-        if holder is not None and any([holder in self._reaches(one) for one in passed]):
-            return VOIDPTR
-        try:
-            return self.function(node, holder)
-        except SignatureError:
-            return VOIDPTR
-
     def _struct(self, record: Record) -> CType:
         if record not in self._structs:
             # Bottom-up, so that a long chain of structs does not recurse deeply.
-            for node in postorder(record, _parts):
+            for node in postorder(record, parts):
                 if isinstance(node, Record) and node not in self._structs:
                     self._structs[node] = self._attempt(node)
         found = self._structs[record]
@@ -563,7 +558,7 @@ class Converter:
 
     def _reaches(self, node: Node) -> set[Node]:
         """Return all types that a type contains or points to, including itself."""
-        return self._reached.get(node) or self._reached.setdefault(node, reached(node))
+        return self._reached.get(node) or self._reached.setdefault(node, {*postorder(node, parts)})
 
     def signature(self, function: FunctionOf, written: str) -> Signature:
         """Return the signature of a function; `written` is its declaration as text."""
@@ -607,20 +602,15 @@ def postorder(node: Foreign, parts: Callable[[Foreign], Iterable[Foreign]]) -> I
             yield one
 
 
-def reached(node: Node) -> set[Node]:
-    """Return all types that a type contains or points to, including itself."""
-    return {*postorder(node, _parts)}
-
-
-def _parts(node: Foreign) -> Sequence[Node]:
+def parts(node: Foreign) -> Sequence[Node]:
     """Return the direct parts of a type."""
     if node.kind in ("pointer", "array"):
-        parts = [node.item]
+        found = [node.item]
     elif node.kind == "function":
-        parts = [node.result, *node.args]
+        found = [node.result, *node.args]
     else:
-        parts = [member.type for member in getattr(node, "fields", None) or ()]
-    return [part.main or part for part in parts]
+        found = [member.type for member in getattr(node, "fields", None) or ()]
+    return [part.main or part for part in found]
 
 
 def _padding(first: int, width: int) -> Iterator[tuple[None, CType, int]]:

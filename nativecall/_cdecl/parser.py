@@ -321,7 +321,7 @@ for _kind, _meant, _spelled in (
 ASM = ("__asm__", "__asm", "asm")
 _TRAILING = {*_ATTRIBUTES, *ASM, "[", "__extension__", "_Noreturn"}  # can follow a name
 UNWRITTEN = {word for word, (kind, _) in WORDS.items() if kind in ("ignored", "inline")}
-UNWRITTEN |= {"extern", "static"}
+UNWRITTEN |= {"extern", "static", *_ATTRIBUTES}
 _RESERVED = {*WORDS, *KEYWORDS} - {"bool", "complex"}
 # Attributes that affect calls or layouts in ways that nativecall does not support.
 _ODD = frozenset(
@@ -730,7 +730,11 @@ class Parser:
             elif kind == "typeof":
                 node = self._typeof()
             elif kind == "alignas":
-                said.aligned = max(said.aligned, self._alignas())
+                self.expect("(")
+                is_type = self.starts_type(self.tokens[self.at])
+                asked = self.type_name().alignment if is_type else self.alignment()
+                said.aligned = max(said.aligned, asked)
+                self.expect(")")
             elif kind == "atomic" and self.accept("("):
                 node = self.type_name()
                 self.expect(")")
@@ -777,15 +781,6 @@ class Parser:
             self.at += 1
         self.expect(")")
         return node
-
-    def _alignas(self) -> int:
-        self.expect("(")
-        if self.starts_type(self.tokens[self.at]):
-            found = self.type_name().alignment
-        else:
-            found = self.alignment()
-        self.expect(")")
-        return found
 
     def alignment(self) -> int:
         """Parse an alignment."""
@@ -1126,7 +1121,11 @@ class Parser:
             raise Unknown("a typedef is not a function", 0)
         found = function_of(self.whole())
         if found is None:
-            raise self.no_function()
+            # The last "name" may be an undeclared type in parentheses.
+            if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
+                self.at = self.named
+                raise self.no_type(self.named)
+            raise Unknown("not a function", 0, "write 'double (double)'")
         return found
 
     def _nests(self, token: str) -> bool:
@@ -1230,16 +1229,6 @@ class Parser:
         args, names, lengths, places = zip(*found, strict=True) if found else ((),) * 4
         lengths = lengths if any(lengths) else ()
         return FunctionOf(result, args, ellipsis, names, lengths, reason, places)
-
-    def no_function(self) -> Unknown:
-        """Return the error for a last declarator that is not a function.
-
-        The last "name" may be an undeclared type in parentheses. Then report the unknown type.
-        """
-        if self.named > 0 and self.tokens[self.named - 1 : self.named + 2 : 2] == ["(", ")"]:
-            self.at = self.named
-            return self.no_type(self.named)
-        return Unknown("not a function", 0, "write 'double (double)'")
 
     # -- declarations -----------------------------------------------------------------------------
 
@@ -1425,13 +1414,12 @@ class Parser:
         With `strict`, raise the first error: `Unknown`, or a SignatureError about the next token.
         """
         while self.tokens[self.at]:
-            if self.strict:
-                self._external()
-                continue
             start = self.at
             try:
                 self._external()
             except (SignatureError, RecursionError) as error:
+                if self.strict:
+                    raise
                 self._leave_out(start, fault(error, self.tokens, self.at)[0])
         if self._linkages:
             raise Unknown("'{' is never closed", self._linkages[-1])
@@ -1445,12 +1433,9 @@ class Parser:
         at = start
         while at < end:
             token = tokens[at]
-            if token in _ATTRIBUTES:
-                at = self.closing(at + 1)
-                continue
             if token not in UNWRITTEN:
                 words.append(token)
-            at += 1
+            at = self.closing(at + 1) if token in _ATTRIBUTES else at + 1
         text = " ".join(words)
         for found, wanted in _SPACING:
             text = text.replace(found, wanted)

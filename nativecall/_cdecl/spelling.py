@@ -84,8 +84,9 @@ def _read_cep1000(source: str) -> Signature:
     return reader.signed(result, args, variadic)
 
 
-# NumPy's type characters that have another meaning, or no meaning, in a signature.
-_NUMPY_OTHER = {
+# NumPy's type characters. Some have another meaning, or no meaning, in a signature.
+_NUMPY: dict[str, CType] = {
+    **SCALARS,
     "F": SCALARS["Zf"],
     "D": SCALARS["Zd"],
     "G": SCALARS["Zg"],
@@ -113,9 +114,7 @@ def _read_numpy(source: str) -> Signature:
         if at == arrow:
             reader.at += 2
             continue
-        found: CType | None = _NUMPY_OTHER.get(code)
-        if found is None and code not in _NUMPY_REFUSED:
-            found = SCALARS.get(code)
+        found = None if code in _NUMPY_REFUSED else _NUMPY.get(code)
         if found is None:
             hint = _NUMPY_REFUSED.get(code)
             raise reader.error(f"unknown type {code!r}", at, hint)
@@ -300,7 +299,12 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
     if isinstance(source, FunctionPointer):
         return Signature(source.result, source.args, source.variadic)
     if is_ffi_type(source):
-        return _from_ffi(source)
+        from .cffitype import from_ffi
+
+        made = from_ffi(source)
+        if not isinstance(made, Signature):
+            raise TypeError(f"a signature must describe a function (got {source!r})")
+        return made
     source = _require_text(source)
     form = None if hint is None else _known_hint(hint)
     key = (source, form)
@@ -313,15 +317,6 @@ def parse(source: str | Signature | FunctionPointer, *, hint: Form | None = None
 
 
 Signature._read = staticmethod(parse)
-
-
-def _from_ffi(source: object) -> Signature:
-    from .cffitype import from_ffi
-
-    found = from_ffi(source)
-    if not isinstance(found, Signature):
-        raise TypeError(f"a signature must describe a function (got {source!r})")
-    return found
 
 
 def _known_hint(hint: object) -> str:
