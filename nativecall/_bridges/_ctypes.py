@@ -165,10 +165,7 @@ _SIMPLE: dict[str, CType] = {
 
 def _all_fields(kind: Foreign) -> list[Foreign]:
     """Return the fields of a Structure, base classes first."""
-    fields: list[Foreign] = []
-    for cls in reversed(kind.__mro__):
-        fields += cls.__dict__.get("_fields_", ())
-    return fields
+    return [one for cls in reversed(kind.__mro__) for one in cls.__dict__.get("_fields_", ())]
 
 
 def _parts(kind: Foreign) -> list[Foreign]:
@@ -183,9 +180,8 @@ def _signature(
     argtypes: Foreign, restype: Foreign, holder: Foreign = None, known: _Known | None = None
 ) -> Signature | None:
     """Return the signature of argtypes and restype; None if they do not determine one."""
-    if argtypes is None or not (restype is None or isinstance(restype, type)):
-        return None
-    if _untold(argtypes) is not None:
+    is_told = restype is None or isinstance(restype, type)
+    if argtypes is None or not is_told or _untold(argtypes) is not None:
         return None
     known = {} if known is None else known
     result = ctype_of(restype, holder, known)
@@ -351,8 +347,7 @@ def struct(obj: Foreign) -> FoundStruct | None:
 def pointer(obj: Foreign) -> Pointer | None:
     """Return the address in a ctypes pointer, array, byref() or function pointer."""
     if isinstance(obj, _CFuncPtr):
-        found = function(obj)
-        assert found is not None
+        found: Foreign = function(obj)
         known = None if found.signature is None else found.signature.function
         return Pointer(found.address, known, kept(obj))
     if isinstance(obj, (_Pointer, ctypes.Array)):

@@ -86,9 +86,24 @@ def function(obj: Foreign) -> Function | None:
             f"{obj.name!r} is LLVM IR, and no code can be generated: {engine.reason()}"
         )
     text = str(obj.module)
-    _refuse_target(obj.name, text)
+    found = re.search(r'^target triple = "((?!unknown)[^"]+)"', text, re.M)
+    if found is not None:
+        from llvmlite import binding
+
+        here = binding.get_process_triple()
+        if found[1].partition("-")[0] != here.partition("-")[0]:
+            raise ValueError(
+                f"the module of {obj.name!r} is for {found[1]!r}, but this process is {here!r}"
+            )
+    process = _lib.library_open(None, 0)
+    for one in _DECLARED.finditer(text):
+        symbol = one[1] or one[2]
+        if not symbol.startswith("llvm.") and not _lib.library_symbol(process, symbol):
+            raise ValueError(
+                f"the module of {obj.name!r} declares {symbol!r}, which no library in this process "
+                "exports"
+            )
     key = f"llvmlite {hashlib.sha256(text.encode()).hexdigest()}"
-    _require_declared(obj.name, text)
     try:
         code = engine.compile(key, lambda: text, obj.name)
     except (RuntimeError, engine.NoRoom) as error:
@@ -143,28 +158,3 @@ def _code(name: str, type_: str) -> str:
             hint=f"pass a pointer to it, or one of {', '.join([*_CODES][1:-1])} and ptr",
         )
     return code
-
-
-def _refuse_target(name: str, text: str) -> None:
-    """Reject a module for another machine."""
-    found = re.search(r'^target triple = "((?!unknown)[^"]+)"', text, re.M)
-    if found is not None:
-        from llvmlite import binding
-
-        here = binding.get_process_triple()
-        if found[1].partition("-")[0] != here.partition("-")[0]:
-            raise ValueError(
-                f"the module of {name!r} is for {found[1]!r}, but this process is {here!r}"
-            )
-
-
-def _require_declared(name: str, text: str) -> None:
-    """Reject a module that declares symbols missing from the process."""
-    process = _lib.library_open(None, 0)
-    for one in _DECLARED.finditer(text):
-        symbol = one[1] or one[2]
-        if not symbol.startswith("llvm.") and not _lib.library_symbol(process, symbol):
-            raise ValueError(
-                f"the module of {name!r} declares {symbol!r}, which no library in this process "
-                "exports"
-            )

@@ -101,10 +101,8 @@ def count(obj: Foreign) -> int | None:
 
 def loops(obj: Foreign) -> bool | None:
     """Return whether a ufunc has loops yet, or None if no loop can be a C function."""
-    if count(obj) is None:
-        return None
-    found = _ufunc_of(obj)
-    return found is not None and bool(found.types)
+    found: Foreign = _ufunc_of(obj)
+    return None if count(obj) is None else bool(found.types)
 
 
 def ufunc_loop(ufunc: numpy.ufunc, types: str) -> NativeCallable:

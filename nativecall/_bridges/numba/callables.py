@@ -162,25 +162,22 @@ class NativeType(types.Callable):  # type: ignore[misc]  # Numba has no types
                 f"native callables take no keyword arguments in jitted code (got {', '.join(kws)})"
             )
         args = [types.unliteral(one) for one in args]
-        found = context.resolve_overload(self, self._cases(args), args, {})
+        cases = [
+            typing.signature(row.result, *formals)
+            for row in self.rows
+            if (formals := row.formals(args)) is not None
+        ]
+        # If several cases are equally good, Numba takes the first. It ranks the conversions of an
+        # integer to a real and to a complex number equally. Calls from Python prefer the real
+        # number, so sort cases with real arguments first.
+        cases.sort(key=lambda case: sum([isinstance(one, types.Complex) for one in case.args]))
+        found = context.resolve_overload(self, cases, args, {})
         if found is None:
             given = ", ".join(map(str, args))
             offered = ", ".join([repr(row.signature.text) for row in self.rows])
             why = self.rows[0].why_not(context, args) if len(self.rows) == 1 else ""
             raise errors.TypingError(f"no native entry takes ({given}); there is {offered}{why}")
         return found.replace(recvr=self)
-
-    def _cases(self, args: Sequence[NumbaType]) -> list[NumbaObject]:
-        cases = []
-        for row in self.rows:
-            formals = row.formals(args)
-            if formals is not None:
-                cases.append(typing.signature(row.result, *formals))
-        # If several cases are equally good, Numba takes the first. It ranks the conversions of an
-        # integer to a real and to a complex number equally. Calls from Python prefer the real
-        # number, so sort cases with real arguments first.
-        cases.sort(key=lambda case: sum([isinstance(one, types.Complex) for one in case.args]))
-        return cases
 
     def chosen(self, result: NumbaType, args: tuple[NumbaType, ...]) -> tuple[int, Row]:
         """Return the index of the entry that Numba chose when it typed a call, and the entry."""
@@ -288,12 +285,8 @@ def _teller(cif: CallInterface) -> object:
     return cif if policies.check is None else (cif.signature, policies.order)
 
 
-def _typeof(obj: NativeCallable, context: object) -> NumbaType:
-    """Return the Numba type. Numba's default look-up would swallow `Unusable` and its reasons."""
-    return type_of(obj)
-
-
-typeof_impl.register(NativeCallable)(_typeof)
+# Numba's default look-up would swallow `Unusable` and its reasons.
+typeof_impl.register(NativeCallable)(lambda obj, context: type_of(obj))
 
 #: Cached because Numba requests an argument's type in every call, and compares types by identity.
 _known: Cache[object, NativeType] = Cache(1024)

@@ -169,11 +169,7 @@ def becomes(kind: NumbaType, ctype: CType) -> bool:
         case Struct(kind="struct") if isinstance(kind, types.Record):
             return struct_of(kind) == ctype
         case Array() if isinstance(kind, types.BaseTuple):
-            return (
-                len(ctype.shape) == 1
-                and ctype.length == len(kind)
-                and all([becomes(one, ctype.item) for one in kind])
-            )
+            return ctype.shape == (len(kind),) and all([becomes(one, ctype.item) for one in kind])
     return bool(kind == numba_type(ctype))
 
 
