@@ -58,7 +58,10 @@ _call_loop = _ext.call_loop
 def run() -> int:
     """Show everything; return 0 if all values are right, otherwise 1."""
     output = Output()
-    library = _load()
+    try:
+        library = load("ucrtbase" if sys.platform == "win32" else "m", _DECLARATIONS)
+    except (LibraryError, SymbolError) as error:
+        raise CommandError(f"the system's math library cannot be used: {error}") from None
     cos = wrap({"d:d": library.cos, "f:f": library.cosf}, name="cos")
     others = [library[name] for name in ("exp", "cbrt", "fabs", "pow", "atan2", "ldexp")]
     output.heading(f"nativecall {__version__}: one callable for every native function")
@@ -85,14 +88,6 @@ def run() -> int:
 
     output.heading("Every value is right." if right else "Some values are wrong: see above.")
     return 0 if right else 1
-
-
-def _load() -> Library:
-    """Load the system's math library with the declarations above."""
-    try:
-        return load("ucrtbase" if sys.platform == "win32" else "m", _DECLARATIONS)
-    except (LibraryError, SymbolError) as error:
-        raise CommandError(f"the system's math library cannot be used: {error}") from None
 
 
 # -- values ---------------------------------------------------------------------------------------

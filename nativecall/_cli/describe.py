@@ -38,19 +38,18 @@ def owner_text(owner: object) -> str:
 
 def entry_rows(callables: Iterable[NativeCallable]) -> tuple[list[str], list[Row]]:
     """Return the column titles and rows of a table that lists the entries of native callables."""
-    rows = []
-    for callable in callables:
-        for n, entry in enumerate(callable.entries):
-            rows.append(
-                Row(
-                    callable.__name__ if n == 0 else "",
-                    entry.signature,
-                    f"{entry.flags:#x}",
-                    hex(entry.address),
-                    entry.trampoline,
-                    owner_text(entry.owner),
-                )
-            )
+    rows = [
+        Row(
+            callable.__name__ if n == 0 else "",
+            entry.signature,
+            f"{entry.flags:#x}",
+            hex(entry.address),
+            entry.trampoline,
+            owner_text(entry.owner),
+        )
+        for callable in callables
+        for n, entry in enumerate(callable.entries)
+    ]
     return ["callable", "signature", ">flags", ">address", "trampoline", "kept alive by"], rows
 
 

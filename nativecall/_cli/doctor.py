@@ -62,11 +62,8 @@ def run() -> int:
         output.text(f"does not work: {', '.join([row[1] for row in failed])}", "bad")
         return 1
     slower = [row[1] for row in rows if row[0] == _FALLBACK]
-    output.text(
-        f"everything works, but these could work better: {', '.join(slower)}"
-        if slower
-        else "everything works"
-    )
+    better = f", but these could work better: {', '.join(slower)}" if slower else ""
+    output.text(f"everything works{better}")
     return 0
 
 

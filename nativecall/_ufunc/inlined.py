@@ -34,7 +34,14 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
     owner: Foreign = owners[-1]  # the current function's owner
     llvmlite = sys.modules.get("nativecall._bridges.llvmlite")
     if llvmlite is not None and isinstance(owner, llvmlite.Compiled):
-        return _joined(plan, owner)
+        from .._codegen import conversions, engine
+        from .._plan.abi import Unsupported
+
+        try:
+            address, code = conversions.joined(plan, owner.text, owner.name)
+        except (Unsupported, RuntimeError, engine.NoRoom):
+            return None  # the caller then uses a loop that calls through a pointer
+        return address, (owner, code)
     callback = sys.modules.get("numba.core.ccallback")
     if callback is not None and isinstance(owner, callback.CFunc):
         if getattr(owner._library, "_disable_inspection", False):
@@ -44,18 +51,6 @@ def loop(entry: NativeCallable, plan: LoopPlan) -> tuple[int, object] | None:
     if jitted is not None and isinstance(owner, jitted.Instance):
         return _numba_loop(plan, owner._library, owner._library.name)
     return None
-
-
-def _joined(plan: LoopPlan, owner: Foreign) -> tuple[int, object] | None:
-    """Compile a loop together with the function's module."""
-    from .._codegen import conversions, engine
-    from .._plan.abi import Unsupported
-
-    try:
-        address, code = conversions.joined(plan, owner.text, owner.name)
-    except (Unsupported, RuntimeError, engine.NoRoom):
-        return None  # the caller then uses a loop that calls through a pointer
-    return address, (owner, code)
 
 
 def _numba_loop(

@@ -82,7 +82,16 @@ def ufunc(
     if not entries:
         raise NoEntryError.none(f.__name__, f._specializer is not None)
     loops = [_loop(one, wanted) for one, _, _, _ in entries]
-    _require_alike(f, loops)
+    first = loops[0].plan
+    for loop in loops[1:]:
+        plan = loop.plan
+        if (len(plan.inputs), len(plan.outputs)) != (len(first.inputs), len(first.outputs)):
+            raise SignatureError(
+                f"{f.__name__!r} cannot be one ufunc: {first.signature.text!r} has "
+                f"{len(first.inputs)} inputs and {len(first.outputs)} outputs, "
+                f"{plan.signature.text!r} {len(plan.inputs)} and {len(plan.outputs)}",
+                hint=f"f[{first.signature.text!r}].to_ufunc() makes one of that entry alone",
+            )
     loops.sort(key=lambda loop: [_rank(one) for one in loop.plan.operands])
     keeper = Keeper(f, name, doc, signature)
     made = [_code(loop, keeper) for loop in _distinct(loops)]
@@ -90,7 +99,7 @@ def ufunc(
         [address for address, _ in made],
         [data for _, data in made],
         [loop.numbers for loop in _distinct(loops)],
-        len(loops[0].plan.inputs),
+        len(first.inputs),
         f.__name__ if name is None else name,
         (f.__doc__ or "") if doc is None else doc,
         signature,
@@ -146,19 +155,6 @@ def _rank(ctype: CType) -> int:
     """Return the position of a type in NumPy's search: types come before the types they cast to."""
     text = ctype.text
     return _ORDER.index(text) if text in _ORDER else len(_ORDER) + "fdg".find(text[-1])
-
-
-def _require_alike(f: NativeCallable, loops: list[_Loop]) -> None:
-    first = loops[0].plan
-    for loop in loops[1:]:
-        plan = loop.plan
-        if (len(plan.inputs), len(plan.outputs)) != (len(first.inputs), len(first.outputs)):
-            raise SignatureError(
-                f"{f.__name__!r} cannot be one ufunc: {first.signature.text!r} has "
-                f"{len(first.inputs)} inputs and {len(first.outputs)} outputs, "
-                f"{plan.signature.text!r} {len(plan.inputs)} and {len(plan.outputs)}",
-                hint=f"f[{first.signature.text!r}].to_ufunc() makes one of that entry alone",
-            )
 
 
 def _distinct(loops: list[_Loop]) -> list[_Loop]:

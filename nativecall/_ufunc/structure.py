@@ -133,14 +133,8 @@ def new(
         ctypes.create_string_buffer(doc.encode()),
     )
     keep.arrays = arrays
-    make = ctypes.PYFUNCTYPE(
-        ctypes.py_object,
-        *[ctypes.c_void_p] * 3,
-        *[ctypes.c_int] * 4,
-        *[ctypes.c_void_p] * 2,
-        ctypes.c_int,
-        ctypes.c_char_p,
-    )(table[_FROM_FUNC_AND_DATA])
+    # ctypes passes an int as a C int; an array, bytes and None as a pointer.
+    make = ctypes.PYFUNCTYPE(ctypes.py_object)(table[_FROM_FUNC_AND_DATA])
     made: numpy.ufunc = make(
         *arrays[:3],
         count,

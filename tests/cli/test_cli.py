@@ -526,7 +526,7 @@ def test_output_that_is_closed_is_told(options, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("options", "interrupted"),
     [
-        (["demo"], "nativecall._cli.demo._load"),
+        (["demo"], "nativecall._cli.demo.load"),
         (["doctor"], "nativecall._cli.doctor.metadata.version"),
         (["inspect", "math:cos"], "nativecall._cli.place.imported"),
     ],
