@@ -90,7 +90,7 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
     if not is_cdata(obj) or _lib.ffi.typeof(obj).kind != "function":
         return None
     address = int(_lib.ffi.cast("uintptr_t", obj))
-    while True:
+    while obj is not None:
         # Only the garbage collector exposes a pointer's destructor.
         held = gc.get_referents(obj)
         for one in held:
@@ -98,9 +98,8 @@ def own_entry(obj: FFIData) -> NativeCallable | None:
                 entry: Foreign = one.owner
                 return beneath(entry)
         # If a user passed our pointer to ffi.gc(), the new object refers to our pointer.
-        obj = [*[one for one in held if is_cdata(one)], None][0]
-        if obj is None:
-            return None
+        obj = next(filter(is_cdata, held), None)
+    return None
 
 
 def pointer(obj: FFIData) -> Pointer | None:

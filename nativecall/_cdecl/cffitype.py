@@ -214,9 +214,7 @@ def to_ffi(ctype: CType | Signature) -> FFIType:
     >>> to_ffi(parse("i:&d"))
     <ctype 'int32_t(*)(double *)'>
     """
-    if isinstance(ctype, Signature):
-        ctype = ctype.function
-    return ffi_type(_node_for(ctype))
+    return ffi_type(_node_for(ctype.function if isinstance(ctype, Signature) else ctype))
 
 
 def _node_for(ctype: Foreign) -> Node:

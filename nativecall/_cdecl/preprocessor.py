@@ -209,29 +209,11 @@ class Scanned:
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []
         self.macros: dict[str, Macro] = {}
-        self.files: list[str] = []
         self._starts: list[int] = []
         self._places: list[tuple[int, int]] = []
         # Compilers keep digraphs, and escape non-ASCII names with backslashes.
         if any([mark in text for mark in ("\\u", "\\U", *DIGRAPHS)]):
             text = without_comments(text)
-        self._scan(text)
-
-    def place(self, token: int) -> tuple[int, int]:
-        """Return the file index and the line of a token."""
-        from bisect import bisect_right
-
-        at = bisect_right(self._starts, token) - 1
-        return self._places[at] if at >= 0 else (-1, 0)
-
-    def placed(self, error: Exception, token: int) -> SignatureError:
-        """Return the error with the place of the token `error.at` or, if unset, of `token`."""
-        named = getattr(error, "at", None)
-        file, line = self.place(token if named is None else named)
-        where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""
-        return SignatureError(f"{getattr(error, 'reason', error)}{where}")
-
-    def _scan(self, text: str) -> None:
         find = tokenizer()
         numbers: dict[str, int] = {}
         tokens, starts, places = self.tokens, self._starts, self._places
@@ -266,7 +248,21 @@ class Scanned:
                 places.append((file, line))
                 tokens.append(f"#pragma {rest}")
             line += 1
-        self.files = [*numbers]
+        self.files: list[str] = [*numbers]
+
+    def place(self, token: int) -> tuple[int, int]:
+        """Return the file index and the line of a token."""
+        from bisect import bisect_right
+
+        at = bisect_right(self._starts, token) - 1
+        return self._places[at] if at >= 0 else (-1, 0)
+
+    def placed(self, error: Exception, token: int) -> SignatureError:
+        """Return the error with the place of the token `error.at` or, if unset, of `token`."""
+        named = getattr(error, "at", None)
+        file, line = self.place(token if named is None else named)
+        where = f", at line {line} of {self.files[file]!r}" if file >= 0 else ""
+        return SignatureError(f"{getattr(error, 'reason', error)}{where}")
 
 
 def check_machine(text: str) -> None:

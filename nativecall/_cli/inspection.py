@@ -52,9 +52,7 @@ def run(place: str, *, as_json: bool = False) -> int:
     is_own = made is not None and made is foreign.native(obj)
     address, inside = (None, []) if is_own else _inside(obj)
     wants = note.startswith("'signature' must be given") and not isinstance(obj, int)
-    found = bool(inside or wants or made is not None)
-    if made is not None and not _ext.call_table_offset(type(made)):
-        found = False
+    found = bool(inside or wants if made is None else _ext.call_table_offset(type(made)))
     if not as_json:
         return _show(place, obj, made, note, inside, found)
     rows = [] if made is None else _entries(made)

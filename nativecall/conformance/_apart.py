@@ -22,19 +22,11 @@ for name, file, inside in needed:
 """
 
 
-def _folders() -> str:
-    """Return the core's file, the kit's directory and its C providers' directory, one per line.
-
-    In an editable installation, these two directories differ.
-    """
-    names = "nativecall._core", f"{__package__}._providers"
-    found = [importlib.util.find_spec(name) for name in names]
-    core, providers = [one.origin if one is not None and one.origin else "" for one in found]
-    return "\n".join(dict.fromkeys([core, os.path.dirname(__file__), os.path.dirname(providers)]))
-
-
-#: The first argument of a child process.
-FOLDER = _folders()
+_SPECS = map(importlib.util.find_spec, ("nativecall._core", f"{__package__}._providers"))
+_CORE, _PROVIDERS = [one.origin if one is not None and one.origin else "" for one in _SPECS]
+#: The first argument of a child process: the core's file, the kit's directory and its C providers'
+#: directory, one per line. In an editable installation, these two directories differ.
+FOLDER = "\n".join(dict.fromkeys([_CORE, *map(os.path.dirname, (__file__, _PROVIDERS))]))
 #: Time limit of a process, in seconds.
 LIMIT = 120
 
