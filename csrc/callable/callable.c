@@ -201,9 +201,13 @@ static PyObject *callable_set_overloads(PyObject *object, PyObject *overloads)
         }
     }
     PyObject *parts = nc_swap_alone(&nc_more(self)->parts, Py_NewRef(overloads));
-    nc_dispatcher_release(nc_swap_alone(&nc_more(self)->dispatcher, NULL));
+    if (nc_load_relaxed_ptr(&nc_more(self)->dispatcher) != NULL) {
+        nc_dispatcher_release(nc_swap_alone(&nc_more(self)->dispatcher, NULL));
+    }
     Py_XDECREF(parts);
-    nc_builtinview_overload(self);
+    if (self->vectorcall != nc_vectorcall_overloaded) {
+        nc_builtinview_overload(self);
+    }
     nc_foreign_forget(self);
     Py_RETURN_NONE;
 }
