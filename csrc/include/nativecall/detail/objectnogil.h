@@ -16,8 +16,10 @@
  *             while the lock is held. The last reference to the named object may go away at any
  *             moment, so a cast adds its reference with PyUnstable_TryIncRef. If that fails, the
  *             object's teardown is about to begin, and the cast creates and names another object.
- *             A teardown removes only the name of its own object. A forked child waits for ever if
- *             it casts an object whose lock another thread held at the fork. */
+ *             A teardown removes only the name of its own object.
+ * Fork:       os.fork stops all threads, and no thread stops while it holds a lock. A child finds a
+ *             lock held only if C code forks, or if a thread has waited for the lock for over a
+ *             millisecond: PyMutex then hands it over. A cast in the child then waits for ever. */
 #ifndef NATIVECALL_OBJECTNOGIL_H
 #define NATIVECALL_OBJECTNOGIL_H
 
