@@ -457,9 +457,12 @@ static void pycallback_dealloc(PyObject *object)
 static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
-    Py_XDECREF(nc_swap_alone(&self->function, NULL));
-    Py_XDECREF(nc_swap_alone(&self->stash, NULL));
-    Py_XDECREF(nc_swap_alone(&self->kept, NULL));
+    PyObject **const places[] = {&self->function, (PyObject **)&self->stash, &self->kept};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(places); i++) {
+        if (nc_kept(places[i]) != NULL) {
+            Py_XDECREF(nc_swap_alone(places[i], NULL));
+        }
+    }
     Py_RETURN_NONE;
 }
 
