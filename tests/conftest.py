@@ -67,9 +67,10 @@ SLOW = (
     "bridges/test_numba.py",
     "call/test_call.py",
 )
-#: Tests that pytest-run-parallel leaves in one thread: those with an argument, or of a name.
+#: Tests that pytest-run-parallel leaves in one thread: by an argument, their name or their file.
 ALONE = {
     "compiles a file of one name": {"builder", "copies", "making"},
+    "races threads itself": {"test_races.py", "test_threads.py"},
     "starts processes": {"forked", "python", "kit"},
     "replaces a hook of the process": {
         "unraisable",
@@ -164,7 +165,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _leave_alone(item: pytest.Item) -> None:
     """Mark a test of `ALONE`."""
     function: Callable[..., object] = item.obj  # type: ignore[attr-defined]
-    names = {*inspect.signature(function).parameters, f"{item.path.name}::{function.__name__}"}
+    file = item.path.name
+    names = {file, f"{file}::{function.__name__}", *inspect.signature(function).parameters}
     for reason, alone in ALONE.items():
         if names & alone:
             item.add_marker(pytest.mark.thread_unsafe(reason=reason))
