@@ -71,7 +71,7 @@ SLOW = (
 ALONE = {
     "compiles a file of one name": {"builder", "copies", "making"},
     "races threads itself": {"test_races.py", "test_threads.py"},
-    "starts processes": {"forked", "python", "kit"},
+    "starts processes": {"forked", "python", "kit", "test_processes.py"},
     "replaces a hook of the process": {
         "unraisable",
         "test_overloads.py::test_an_entry_that_is_added_while_an_array_is_looked_at",
@@ -86,6 +86,8 @@ ALONE = {
     "counts what the process has": {
         "test_builtin.py::test_reference_counts_are_level",
         "test_fields.py::test_a_name_is_the_class_that_python_would_find",
+        "test_life.py::test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound",
+        "test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
         "test_record.py::test_a_layout_frees_the_records_that_ended",
         "test_scalars.py::test_call_interfaces_are_kept_up_to_a_bound",
         "test_scalars.py::test_layouts_are_kept_up_to_a_bound",
