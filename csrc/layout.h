@@ -33,6 +33,7 @@
 #include "platform/functions.h"
 #include "platform/hooks.h"
 #include "platform/lock.h"
+#include "platform/shared.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 
@@ -148,6 +149,23 @@ typedef struct NcCallInterface {
                           (callable/bind.c); or NULL */
 } NcCallInterface;
 
+/* As Py_NewRef and Py_XDECREF. Threads share only interfaces that hold no objects of users. */
+static inline NcCallInterface *nc_hold_interface(NcCallInterface *cif)
+{
+    return (NcCallInterface *)(cif->check == NULL && cif->owns == NULL
+                                   ? nc_shared_ref(cif)
+                                   : Py_NewRef((PyObject *)cif));
+}
+
+static inline void nc_drop_interface(NcCallInterface *cif)
+{
+    if (cif != NULL && cif->check == NULL && cif->owns == NULL) {
+        nc_shared_drop(cif);
+    } else {
+        Py_XDECREF((PyObject *)cif);
+    }
+}
+
 /* Chooses among the entries of overloaded callables (overload.c). */
 typedef struct NcDispatcher NcDispatcher;
 
@@ -159,8 +177,8 @@ typedef struct {
     PyObject *parts;          /* overloaded: tuple of single NcCallables; else NULL */
     NcDispatcher *dispatcher; /* atomic: for the parts; NULL before the first call */
     PyObject *signatures;     /* of the parts, a tuple of str; NULL until the first use */
-    PyObject *only;           /* the callable restricted to a single's entry; NULL until the first
-                                 use */
+    PyObject *only;           /* the callable restricted to a single's entry, or NULL. Without the
+                                 GIL, one for each thread that asked, linked by their own `only` */
     PyObject *owners;         /* list of the owners of all present and past entries, if there are
                                  several; else NULL */
     PyObject *specializer;    /* compiles missing entries (specialize.py), or NULL */
@@ -179,7 +197,7 @@ typedef struct {
     int is_entry;     /* f[signature] returned it, so it must not change */
 } NcMore;
 
-typedef struct {
+typedef struct NcCallable {
     PyObject_HEAD
     vectorcallfunc vectorcall;          /* calls the single, or chooses among parts */
     const PyNativeCallableTable *calls; /* atomic: the entries that native callers find */

@@ -14,7 +14,6 @@
 
 #include "platform/compat.h"
 #include "platform/lists.h"
-#include "platform/shared.h"
 #include "platform/stack.h"
 #include "values/aggregates.h"
 #include "values/destructor.h"
@@ -622,7 +621,7 @@ NC_NOINLINE PyObject *call_extra(Call *now, PyObject *const *args)
     if (composed) {
         /* Hold the call interface: the user's functions may replace the entry, and so drop its call
          * interface. */
-        (void)nc_shared_ref(cif);
+        (void)nc_hold_interface(cif);
         memset(now->frame + plan->outs, 0, plan->out_bytes);
     }
     for (Py_ssize_t i = 0; i < (Py_ssize_t)plan->args; i++) {
@@ -665,7 +664,7 @@ done:
             nc_end_undo(args[cif->ended]);
         }
         nc_outs_drop(cif, now->frame + plan->outs);
-        nc_shared_drop(cif);
+        nc_drop_interface(cif);
     }
     return value;
 }
@@ -825,13 +824,13 @@ NC_NOINLINE PyObject *call_variadic(NcCallable *self, PyObject *const *args, Py_
         i++;
     }
     PyObject *key = i == count ? PyUnicode_FromStringAndSize(letters, count) : NULL;
-    PyObject *known = key != NULL ? nc_shared_get(ways, key) : NULL;
+    PyObject *known = key != NULL ? nc_dict_get(ways, key) : NULL;
     Py_XDECREF(key);
     if (known == NULL) {
         return PyErr_Occurred() ? NULL : call_described(self, args, nargs);
     }
     PyObject *result = call_planned(self, args, (NcCallInterface *)(void *)known);
-    nc_shared_drop(known);
+    Py_DECREF(known);
     return result;
 }
 

@@ -122,7 +122,7 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
     if (self->as.view.ml_name == NULL && describe(self) < 0) {
         return NULL;
     }
-    view = PyCFunction_NewEx(&self->as.view, object, NULL);
+    view = nc_callable_shared(PyCFunction_NewEx(&self->as.view, object, NULL));
     if (view == NULL) {
         return NULL;
     }

@@ -23,7 +23,6 @@
 #include "nativecall/provide.h"
 #include "values/names.h"
 #include "platform/lock.h"
-#include "platform/shared.h"
 
 #include <structmember.h>
 
@@ -75,7 +74,7 @@ static void callable_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     }
     (void)callable_clear(object);
-    nc_shared_drop(self->cif);
+    nc_drop_interface(self->cif);
     Py_CLEAR(*nc_callable_name_place(self));
     if (more != &nc_no_more) {
         Py_CLEAR(more->signatures);
@@ -272,7 +271,8 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
         Py_CLEAR(nc_more(self)->wrapper);
     }
     nc_foreign_forget(self);
-    Py_RETURN_NONE;
+    PyObject *only = position == 0 ? nc_more(self)->only : NULL;
+    return only != NULL ? callable_replace(only, args) : Py_NewRef(Py_None);
 }
 
 /* ---- introspection --------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 #include "callinterface.h"
 #include "nativecall/detail/objectclass.h"
 #include "platform/lock.h"
-#include "platform/shared.h"
 #include "values/names.h"
 
 PyTypeObject *nc_callable_class = (PyTypeObject *)(void *)&NcCallable_Type;
@@ -196,7 +195,7 @@ int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uint
     if (nc_callable_own(self, owner) < 0 || nc_callable_append(self, cif, flags, target) < 0) {
         return -1;
     }
-    self->cif = (NcCallInterface *)nc_shared_ref(cif);
+    self->cif = nc_hold_interface(cif);
     self->vectorcall = nc_calls_traced ? nc_vectorcall_wrapper
                        : cif->trampoline != NULL && (flags & NC_CALL_FLAGS) == 0
                            ? cif->trampoline->vectorcall
@@ -206,7 +205,9 @@ int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uint
 
 PyObject *nc_callable_shared(PyObject *made)
 {
-    PyObject *owner = made != NULL ? nc_callable_owner((NcCallable *)(void *)made) : made;
+    PyObject *callable =
+        made != NULL && PyCFunction_Check(made) ? PyCFunction_GET_SELF(made) : made;
+    PyObject *owner = made != NULL ? nc_callable_owner((NcCallable *)(void *)callable) : made;
     if (made != NULL && (owner == Py_None || (PyTuple_Check(owner) && nc_library_kept(owner)))) {
         NC_SHARE(made);
     }
@@ -317,6 +318,6 @@ PyObject *nc_wrapped(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
         made =
             nc_callable_shared(nc_callable_make(cif, (void *)(uintptr_t)address, 0, Py_None, name));
     }
-    nc_shared_drop(cif);
+    nc_drop_interface(cif);
     return made;
 }

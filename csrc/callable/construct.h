@@ -46,8 +46,8 @@ extern int nc_calls_traced;
 int nc_callable_begin(NcCallable *self, NcCallInterface *cif, void *target, uintptr_t flags,
                       PyObject *owner);
 
-/* Lets threads share a callable (NC_SHARE) that frees nothing, or only with its library, so that it
- * may end late. Returns it; NULL stays NULL. */
+/* Lets threads share a callable or its view (NC_SHARE), which may then end late, unless it frees
+ * something. Returns it; NULL stays NULL. */
 PyObject *nc_callable_shared(PyObject *made);
 
 /* Makes a callable of one entry; the name may be NULL. Returns NULL with an exception on

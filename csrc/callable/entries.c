@@ -14,7 +14,7 @@
 #include "callinterface.h"
 #include "construct.h"
 #include "platform/lists.h"
-#include "platform/shared.h"
+#include "platform/lock.h"
 
 /* The number of entries. While an entry is added, the table and the tuple of parts may differ in
  * length; the smaller length counts. */
@@ -86,7 +86,7 @@ static inline NcCallable *part_for(NcCallable *self, PyObject *signature)
     if (NC_UNLIKELY(part == NULL)) {
         part = missing(self, cif);
     }
-    nc_shared_drop(cif);
+    nc_drop_interface(cif);
     return part;
 }
 
@@ -98,7 +98,7 @@ NcCallable *nc_entries_find(NcCallable *self, PyObject *signature)
         (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
         PyErr_Clear(); /* a text that is not a signature has no entry */
     }
-    nc_shared_drop(cif);
+    nc_drop_interface(cif);
     return part;
 }
 
@@ -118,9 +118,22 @@ NcCallable *nc_entries_part(NcCallable *self, PyObject *signature)
 PyObject *nc_entries_only(NcCallable *self)
 {
     PyObject *only = nc_kept(&nc_more(self)->only);
+    while (only != NULL && !NC_OWNED(only)) {
+        only = nc_kept(&nc_more((NcCallable *)(void *)only)->only);
+    }
     if (NC_UNLIKELY(only == NULL)) {
         NcMore *more = nc_callable_more(self);
-        only = more != NULL ? nc_keep_first(&more->only, nc_callable_alone(self)) : NULL;
+        NC_BEGIN_SECTION(self); /* against replacements of the entry */
+        only = more != NULL ? nc_callable_alone(self) : NULL;
+        NcMore *own = only != NULL ? nc_callable_more((NcCallable *)(void *)only) : NULL;
+        PyObject *before = own != NULL ? more->only : NULL;
+        if (own == NULL || (before != NULL && NC_OWNED(before))) { /* another thread was first */
+            Py_XSETREF(only, before);
+        } else {
+            own->only = before;
+            nc_store_release_ptr(&more->only, only);
+        }
+        NC_END_SECTION();
     }
     return only;
 }
@@ -128,7 +141,7 @@ PyObject *nc_entries_only(NcCallable *self)
 PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
 {
     NcCallable *part = part_for((NcCallable *)(void *)object, signature);
-    if (part != NULL && (PyObject *)part == object) {
+    if (part != NULL && ((PyObject *)part == object || !NC_OWNED(part))) {
         part = (NcCallable *)(void *)nc_entries_only(part);
     }
     if (part != NULL && NC_UNLIKELY(!__atomic_load_n(&nc_more(part)->is_entry, __ATOMIC_RELAXED))) {

@@ -153,13 +153,6 @@ static PyObject *library_function(PyObject *object, PyObject *const *args, Py_ss
     return made;
 }
 
-/* share(object): lets threads use an object without counting references (platform/lock.h). */
-PyObject *nc_share(PyObject *Py_UNUSED(module), PyObject *object)
-{
-    NC_SHARE(object);
-    Py_RETURN_NONE;
-}
-
 /* ---- the type -------------------------------------------------------------------------------- */
 
 /* path: the path of the file as bytes; None if the loader does not report the path. */
@@ -205,20 +198,27 @@ typedef struct {
 
 static void library_base_dealloc(PyObject *object)
 {
-    if (((LibraryBase *)(void *)object)->weakrefs != NULL) {
-        PyObject_ClearWeakRefs(object);
-    }
+    PyObject_ClearWeakRefs(object);
     Py_TYPE(object)->tp_free(object);
 }
 
+static PyObject *library_base_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *made = PyType_GenericNew(type, args, kwargs);
+    if (made != NULL) {
+        NC_SHARE(made);
+    }
+    return made;
+}
+
 PyTypeObject NcLibraryBase_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall._ext.LibraryBase",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nativecall.LibraryBase",
     .tp_basicsize = sizeof(LibraryBase),
     .tp_itemsize = 1,
     .tp_weaklistoffset = offsetof(LibraryBase, weakrefs),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_dealloc = library_base_dealloc,
-    .tp_new = PyType_GenericNew,
+    .tp_new = library_base_new,
 };
 
 /* open_library(path, flags): opens the library at a path (bytes), or the process itself for None.

@@ -5,6 +5,7 @@
 #include "values/aggregates.h"
 #include "values/record.h"
 #include "values/text.h"
+#include "platform/lock.h"
 #include "platform/stack.h"
 #include "platform/waiting.h"
 
@@ -39,6 +40,52 @@ static void reference_objects(const NcPyCallback *self, const void *result)
 
 NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value);
 
+/* ---- keeping the callback alive during a call ------------------------------------------------ */
+
+static void clear(NcPyCallback *self)
+{
+    NC_BEGIN_SECTION(self); /* against the getters */
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->stash);
+    Py_CLEAR(self->kept);
+    NC_END_SECTION();
+    if (nc_runs_over(&self->runs)) {
+        nc_pycallback_free(self);
+    }
+}
+
+int nc_pycallback_clear(PyObject *object)
+{
+    NcPyCallback *self = (NcPyCallback *)(void *)object;
+    if (nc_runs_end(&self->runs)) {
+        clear(self);
+    }
+    return 0;
+}
+
+/* Whether the callback was closed before the call. Then its fields may change during the call. */
+static inline int is_closed(const NcPyCallbackCall *call)
+{
+    return NC_WITHOUT_GIL && call->row == NULL;
+}
+
+static inline void hold(NcPyCallback *self, NcPyCallbackCall *call)
+{
+    call->row = nc_runs_begin(&self->runs, NC_OWNED(self));
+    if (call->row == NULL) {
+        Py_INCREF(self);
+    }
+}
+
+static inline void let_go(NcPyCallback *self, const NcPyCallbackCall *call)
+{
+    if (!NC_WITHOUT_GIL || NC_UNLIKELY(is_closed(call))) {
+        Py_DECREF(self);
+    } else if (NC_UNLIKELY(nc_runs_leave(&self->runs, call->row))) {
+        clear(self);
+    }
+}
+
 /* Writes the sentinel to the result. Call this first, because later steps may free the callback. */
 NC_COLD void return_sentinel(const NcPyCallback *self, void *out)
 {
@@ -62,7 +109,7 @@ static int begin_unusual(NcPyCallback *self, NcPyCallbackCall *call, const PyThr
         release_gil(call);
         return 0;
     }
-    Py_INCREF(self); /* before 3.12, taking an exception may run Python code that frees `self` */
+    hold(self, call); /* before 3.12, taking an exception may run Python code that frees `self` */
     if (has_exception) {
         call->before = nc_exception_take();
         call->ending |= NC_PYCALLBACK_RESTORE;
@@ -85,7 +132,7 @@ static inline int begin(NcPyCallback *self, NcPyCallbackCall *call, const PyThre
                     !nc_stack_has_room(thread, call))) {
         return begin_unusual(self, call, thread, out);
     }
-    Py_INCREF(self);
+    hold(self, call);
     return 1;
 }
 
@@ -142,9 +189,9 @@ static int enter_holding(NcPyCallback *self, NcPyCallbackCall *call, void *out)
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call);
 
 /* Returns whether the call to which the function was passed has failed already. */
-static int has_failed(const NcPyCallback *self)
+static int has_failed(const NcPyCallback *self, const NcPyCallbackCall *call)
 {
-    const NcStash *stash = self->stash;
+    const NcStash *stash = is_closed(call) ? NULL : self->stash;
     return stash != NULL && !self->spec->frees &&
            (nc_load_relaxed_ptr(&stash->exception) != NULL || nc_stash_call_failed(stash));
 }
@@ -154,7 +201,7 @@ static int enter_passed(NcPyCallback *self, NcPyCallbackCall *call, void *out)
     if (!enter_any(self, call, out)) {
         return 0;
     }
-    if (NC_UNLIKELY(has_failed(self))) {
+    if (NC_UNLIKELY(has_failed(self, call))) {
         return_sentinel(self, out);
         leave(self, call);
         return 0;
@@ -169,7 +216,7 @@ void nc_pycallback_set_enter(NcCallbackSpec *spec)
 
 static inline void leave(NcPyCallback *self, NcPyCallbackCall *call)
 {
-    Py_DECREF(self);
+    let_go(self, call);
     if (NC_UNLIKELY(call->ending != 0)) {
         if (call->ending & NC_PYCALLBACK_RESTORE) {
             nc_exception_put(call->before);
@@ -210,14 +257,15 @@ NC_COLD void fail(NcPyCallback *self, NcPyCallbackCall *call, PyObject *value)
     if (!self->spec->sets_errno || !tell_by_errno()) {
         int may_leave =
             !has_before && (nc_is_called_from_python() || (self->spec->python_errors && held));
-        PyObject *shown =
-            Py_NewRef(self->function != NULL ? self->function : nc_pycallback_name(self));
-        left = nc_exception_place(self->stash, may_leave, shown, self->stub);
+        PyObject *function = is_closed(call) ? NULL : self->function;
+        PyObject *shown = Py_NewRef(function != NULL ? function : nc_pycallback_name(self));
+        left =
+            nc_exception_place(is_closed(call) ? NULL : self->stash, may_leave, shown, self->stub);
         Py_DECREF(shown);
     }
     Py_XDECREF(value);
     call->ending |= NC_PYCALLBACK_FAILED;
-    Py_DECREF(self);
+    let_go(self, call);
     if (left != NULL) {
         nc_exception_leave(left, NULL);
     } else if (has_before) {
@@ -304,10 +352,11 @@ static inline void drop_or_spare(PyObject *object)
 /* ---- the call -------------------------------------------------------------------------------- */
 
 /* Calls something other than a Python function, or raises if the callback is closed. */
-NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count)
+NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject *function, PyObject **args,
+                               size_t count)
 {
-    PyObject *function = Py_XNewRef(self->function);
     PyObject *value = NULL;
+    Py_XINCREF(function);
     if (function == NULL) {
         return PyErr_Format(PyExc_RuntimeError, "callback '%U' is closed",
                             nc_pycallback_name(self));
@@ -324,16 +373,17 @@ NC_COLD PyObject *call_unusual(NcPyCallback *self, PyObject **args, size_t count
 }
 
 /* Calls the function. Returns a new reference, or NULL. */
-static inline PyObject *call_function(NcPyCallback *self, PyObject **args, size_t count)
+static inline PyObject *call_function(NcPyCallback *self, const NcPyCallbackCall *call,
+                                      PyObject **args, size_t count)
 {
-    PyObject *function = self->function;
+    PyObject *function = is_closed(call) ? NULL : self->function;
     for (size_t i = 1; i <= count; i++) {
         if (NC_UNLIKELY(args[i] == NULL)) {
             return NULL; /* with an exception */
         }
     }
     if (NC_UNLIKELY(function == NULL || !Py_IS_TYPE(function, &PyFunction_Type))) {
-        return call_unusual(self, args, count);
+        return call_unusual(self, function, args, count);
     }
     /* The checks of PyObject_Vectorcall are unnecessary for functions, and the frame of the call
      * keeps the function alive. */
@@ -531,7 +581,7 @@ static inline int store_exact(const NcPyCallback *self, PyObject *value, void *o
 void nc_pycallback_run(NcPyCallback *self, NcPyCallbackCall *call, PyObject **args, size_t count,
                        void *out)
 {
-    PyObject *value = call_function(self, args, count);
+    PyObject *value = call_function(self, call, args, count);
     if (NC_LIKELY(value != NULL) &&
         (store_exact(self, value, out) || store(self, value, out) == 0)) {
         drop_or_spare(value);

@@ -43,6 +43,7 @@
 #include "layout.h"
 #include "platform/exceptions.h"
 #include "platform/gil.h"
+#include "platform/runs.h"
 #include "platform/stub.h"
 #include "call/failure.h"
 #include "values/pointers.h"
@@ -93,6 +94,7 @@ struct NcPyCallbackCall {
     int *outer;       /* error_number of the enclosing callback */
     PyObject *before; /* the exception that was set before the call, or NULL */
     const NcStubSlot *slot; /* of the stub that C called */
+    size_t *row; /* of the run (platform/runs.h); NULL: the call holds a reference instead */
 };
 
 enum {
@@ -115,7 +117,15 @@ struct NcPyCallback {
      * dict of these functions (kept.h). */
     PyObject *kept;
     void *stub; /* the C function pointer; owned */
+#if defined(Py_GIL_DISABLED)
+    NcRuns runs; /* calls in progress, which hold no references */
+#endif
 };
+
+/* Releases the function: close() and tp_clear. Without the GIL, the last run does so. */
+int nc_pycallback_clear(PyObject *object);
+/* Frees a callback that nothing refers to or runs. */
+void nc_pycallback_free(NcPyCallback *self);
 
 /* Calls the function with args[1] to args[count] and releases these arguments. An argument is NULL
  * if its conversion raised an exception. args[0] is scratch space for the called function

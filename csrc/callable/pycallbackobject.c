@@ -16,6 +16,7 @@
 #include "construct.h"
 #include "platform/functions.h"
 #include "platform/compat.h"
+#include "platform/shared.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -155,7 +156,7 @@ NcPyCallback *nc_pycallback_make(NcCallbackSpec *spec, PyObject *function, PyObj
     if (self == NULL) {
         return NULL;
     }
-    self->spec = (NcCallbackSpec *)(void *)Py_NewRef(spec);
+    self->spec = (NcCallbackSpec *)nc_shared_ref(spec);
     self->function = Py_NewRef(function);
     self->names = Py_NewRef(names);
     if (spec->passed) {
@@ -398,12 +399,12 @@ static PyObject *called(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         !PyDict_CheckExact(args[2]) || PyDict_GET_SIZE(args[2]) != 0) {
         Py_RETURN_NONE;
     }
-    PyObject *plan = nc_dict_get(PyTuple_GET_ITEM(self, 1), args[0]);
+    PyObject *plan = nc_shared_get(PyTuple_GET_ITEM(self, 1), args[0]);
     PyTypeObject *type = (PyTypeObject *)(void *)PyTuple_GET_ITEM(self, 0);
     PyObject *made = plan != NULL && is_plan(plan) ? make_callback(type, plan, args[0], args[1])
                      : PyErr_Occurred()            ? NULL
                                                    : Py_NewRef(Py_None);
-    Py_XDECREF(plan);
+    nc_shared_drop(plan);
     return made;
 }
 
@@ -431,38 +432,31 @@ static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-static int pycallback_clear(PyObject *object)
+void nc_pycallback_free(NcPyCallback *self)
 {
-    NcPyCallback *self = (NcPyCallback *)(void *)object;
-    Py_CLEAR(self->function);
-    Py_CLEAR(self->stash);
-    Py_CLEAR(self->kept);
-    return 0;
+    if (self->stub != NULL && nc_is_finalizing()) {
+        /* C threads may call the stub until the process ends; they get the sentinel. */
+        return;
+    }
+    nc_stub_free(self->stub, self->names);
+    nc_shared_drop(self->spec);
+    nc_runs_free(&self->runs);
+    Py_TYPE(self)->tp_free(self);
 }
 
 static void pycallback_dealloc(PyObject *object)
 {
     NcPyCallback *self = (NcPyCallback *)(void *)object;
     PyObject_GC_UnTrack(object);
-    (void)pycallback_clear(object);
-    if (self->stub != NULL && nc_is_finalizing()) {
-        /* C threads may call the stub until the process ends; they get the sentinel. */
-        return;
+    (void)nc_pycallback_clear(object);
+    if (!NC_WITHOUT_GIL || nc_runs_over(&self->runs)) { /* else the last run frees it */
+        nc_pycallback_free(self);
     }
-    nc_stub_free(self->stub, self->names);
-    Py_CLEAR(self->spec);
-    Py_TYPE(object)->tp_free(object);
 }
 
 static PyObject *pycallback_close(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    NcPyCallback *self = (NcPyCallback *)(void *)object;
-    PyObject **const places[] = {&self->function, (PyObject **)&self->stash, &self->kept};
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(places); i++) {
-        if (nc_kept(places[i]) != NULL) {
-            Py_XDECREF(nc_swap_alone(places[i], NULL));
-        }
-    }
+    (void)nc_pycallback_clear(object);
     Py_RETURN_NONE;
 }
 
@@ -490,7 +484,7 @@ PyTypeObject NcPyCallback_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_vectorcall = pycallback_vectorcall,
     .tp_traverse = pycallback_traverse,
-    .tp_clear = pycallback_clear,
+    .tp_clear = nc_pycallback_clear,
     .tp_dealloc = pycallback_dealloc,
     .tp_methods = pycallback_methods,
     .tp_members = pycallback_members,

@@ -9,16 +9,15 @@
 
 #include "nativecall/nativecallable.h"
 
-enum { WAY_POINTER, WAY_OFFSET, WAY_SLOT, WAY_OBJECT };
 enum { KIND_D_D, KIND_F_F, KIND_D_DD, KIND_D_DI, KINDS };
 
-static const char *const way_names[] = {"pointer", "offset", "slot", "object"};
-static const char *const kind_names[KINDS] = {"d:d", "f:f", "d:dd", "d:di"};
+static const char *const way_names[] = {"pointer", "offset", "slot", NULL}; /* as in `loops` */
+static const char *const kind_names[] = {"d:d", "f:f", "d:dd", "d:di", NULL};
 
 typedef struct {
     PyObject *callable;    /* borrowed from the call's arguments */
     const char *signature; /* interned */
-    void *pointer;         /* for WAY_POINTER */
+    void *pointer;         /* for the way "pointer" */
     Py_ssize_t length;     /* doubles in each array */
     double *results;
     const double *x; /* first arguments */
@@ -57,32 +56,10 @@ LOOPS(SLOT)
 #define ROW(way) {loop_##way##_D_D, loop_##way##_F_F, loop_##way##_D_DD, loop_##way##_D_DI}
 static int (*const loops[][KINDS])(const Job *) = {ROW(POINTER), ROW(OFFSET), ROW(SLOT)};
 
-static int run_object(const Job *job)
-{
-    for (Py_ssize_t i = 0; i < job->length; i++) {
-        PyObject *arguments[2] = {PyFloat_FromDouble(job->x[i]),
-                                  job->y != NULL ? PyFloat_FromDouble(job->y[i]) : NULL};
-        PyObject *result = PyErr_Occurred() ? NULL
-                                            : PyObject_Vectorcall(job->callable, arguments,
-                                                                  job->y != NULL ? 2 : 1, NULL);
-        Py_XDECREF(arguments[0]);
-        Py_XDECREF(arguments[1]);
-        if (result == NULL) {
-            return -1;
-        }
-        job->results[i] = PyFloat_AsDouble(result);
-        Py_DECREF(result);
-        if (job->results[i] == -1.0 && PyErr_Occurred()) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
 /* Returns the position of `name` in `names`, or -1 with an exception. */
-static int choose(const char *what, const char *name, const char *const *names, int count)
+static int choose(const char *what, const char *name, const char *const *names)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; names[i] != NULL; i++) {
         if (strcmp(name, names[i]) == 0) {
             return i;
         }
@@ -106,10 +83,8 @@ static int holds_doubles(const Py_buffer *buffer, Py_ssize_t size)
  *   "pointer"   look up the function pointer once, before the loop
  *   "offset"    look it up for each call, by the offset in the object's type
  *   "slot"      look it up for each call, through the slot table
- *   "object"    box the arguments, call through Python and unbox the result, as code without
- *               nativecall must; accepts any Python callable
  *
- * All except "object" run without the GIL. Raises LookupError if the callable has no entry with
+ * The calls run without the GIL. Raises LookupError if the callable has no entry with
  * this signature that runs without the GIL. */
 PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -121,19 +96,17 @@ PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
     const char *signature;
     const char *way_name;
     int kind;
-    int two;
-    int status;
+    int status = -1;
     if (!PyArg_ParseTuple(args, "Ossw*y*|y*:call_loop", &job.callable, &signature, &way_name,
                           &results, &x, &y)) {
         return NULL;
     }
-    int way = choose("way", way_name, way_names, (int)Py_ARRAY_LENGTH(way_names));
-    kind =
-        way < 0 ? -1 : choose("signature", signature, kind_names, (int)Py_ARRAY_LENGTH(kind_names));
+    int way = choose("way", way_name, way_names);
+    kind = way < 0 ? -1 : choose("signature", signature, kind_names);
     if (kind < 0) {
         goto done;
     }
-    two = kind == KIND_D_DD || kind == KIND_D_DI;
+    const int two = kind == KIND_D_DD || kind == KIND_D_DI;
     if (two != (y.obj != NULL)) {
         PyErr_Format(PyExc_ValueError, "'%s' takes %d buffer(s) of arguments", signature, two + 1);
         goto done;
@@ -150,24 +123,15 @@ PyObject *nc_probe_call_loop(PyObject *Py_UNUSED(module), PyObject *args)
     if (nc_signature_intern(kind_names[kind], &job.signature) < 0) {
         goto done;
     }
-    if (way == WAY_OBJECT) {
-        if (run_object(&job) < 0) {
-            goto done;
-        }
-    } else {
-        job.pointer = FOUND_OFFSET(&job);
-        if (job.pointer == NULL) {
-            status = -1;
-        } else {
-            Py_BEGIN_ALLOW_THREADS status = loops[way][kind](&job);
-            Py_END_ALLOW_THREADS
-        }
-        if (status < 0) {
-            PyErr_Format(PyExc_LookupError,
-                         "no native entry for '%s' in %R that runs without the GIL", signature,
-                         job.callable);
-            goto done;
-        }
+    job.pointer = FOUND_OFFSET(&job);
+    if (job.pointer != NULL) {
+        Py_BEGIN_ALLOW_THREADS status = loops[way][kind](&job);
+        Py_END_ALLOW_THREADS
+    }
+    if (status < 0) {
+        PyErr_Format(PyExc_LookupError, "no native entry for '%s' in %R that runs without the GIL",
+                     signature, job.callable);
+        goto done;
     }
     answer = Py_NewRef(Py_None);
 

@@ -55,7 +55,6 @@ typedef PyObject *NcVectorcall(PyObject *self, PyObject *const *args, size_t nar
     ROW(nc_begin_objects, "begin_objects", METH_NOARGS)                                            \
     ROW(nc_object_at_address, "object_as_python", METH_O)                                          \
     ROW(nc_object_with_class, "object_with_class", METH_VARARGS)                                   \
-    ROW(nc_share, "share", METH_O)                                                                 \
     ROW(nc_native_order, "native_order", METH_O)                                                   \
     ROW(nc_native_parts, "native_parts", METH_O)
 

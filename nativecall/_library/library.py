@@ -130,7 +130,6 @@ class Library(Single, _ext.LibraryBase):
             "_cifs": {},
         }
         object.__setattr__(self, "__dict__", attributes)
-        _ext.share(self)
         return self
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -252,8 +252,8 @@ print((resident() - before) / count)
 )
 def test_what_a_callable_weighs(make, most, forked):
     count = int(GIVEN or 10_000)
-    if not HAS_GIL:  # its allocator gets memory by 64 KiB
-        most += 65_536 / count
+    if not HAS_GIL:  # its allocator gets memory by 64 KiB; callbacks count their calls
+        most += 65_536 / count + 40
     assert float(forked(WEIGHT.format(make=make), count)) <= most
 
 

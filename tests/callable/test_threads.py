@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import os
+import sys
 import threading
 import time
 
@@ -235,13 +238,14 @@ def test_replacing_races_with_conversions(lib):
 
 
 def test_restricted_callables_are_made_once(lib):
+    """Without the GIL, once for each thread, so that they do not contend for its count."""
     square = lib.address("square")
     made = [nc.wrap(square, "d:d")]
     seen = {}
 
     def restrict():
         f = made[-1]
-        seen.setdefault(f, set()).add(f["d:d"])
+        seen.setdefault((f, HAS_GIL or threading.get_ident()), set()).add(f["d:d"])
 
     def renew():
         made.append(nc.wrap(square, "d:d"))
@@ -355,3 +359,35 @@ def test_a_callback_may_be_made_while_the_name_of_another_is_freed():
     for _ in range(5000):  # until the slot is used again
         nc.callback("d:d", float)
     assert made
+
+
+def test_each_thread_sees_a_replaced_entry(lib):
+    """Without the GIL, f[signature] is another object in each thread."""
+    m = nc.load("m")
+    f = nc.wrap(lib.address("square"), "d:d")
+    parts = each(lambda _: f["d:d"], *range(4))
+    f.add("f:f", m.address("cosf"))
+    parts += each(lambda _: f["d:d"], *range(4))
+    f.add("f:f", m.address("sinf"), replace=True)
+    f.add("d:d", m.address("fabs"), replace=True)
+    assert [part(-2.0) for part in (f, *parts)] == [2.0] * 9
+    assert {part.address() for part in parts} == {m.address("fabs")}
+
+
+def test_threads_leave_nothing(lib):
+    """What a thread remembers of signatures and callbacks ends with it."""
+    square = lib.address("square")
+
+    def work(_):
+        for signature in ("d:d", "d:&d", "q:q", "d:dd", "v:"):
+            assert nc.wrap(square, signature).signatures == (signature,)
+            nc.callback(signature, abs).close()
+
+    def blocks():
+        for _ in range(10):
+            each(work, *range(4))
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    found = [blocks() for _ in range(5)]
+    assert min(after - before for before, after in itertools.pairwise(found)) < 40

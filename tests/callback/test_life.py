@@ -22,7 +22,7 @@ from nativecall._callable import pythonfunction
 from nativecall._cdecl.spelling import parse
 from support.callbacks import raising, threads_left
 from support.modes import DEBUG
-from support.threads import each
+from support.threads import HAS_GIL, each
 
 REPEAT = int(os.environ.get("NATIVECALL_TEST_REPEAT", "1000"))
 
@@ -146,6 +146,41 @@ def test_it_may_close_itself(native, fails):
     assert native.apply(g, 1.0) == 2.0
     with fails(RuntimeError, "callback 'g' is closed"):
         native.apply(g, 1.0)
+
+
+@pytest.mark.parametrize("how", ["closed", "dropped"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_it_ends_while_threads_run_it(callers, unraisable, how, threads):
+    """The calls in progress return what they should; then the function is released."""
+
+    class Function:
+        def __call__(self, x):
+            entered.wait()
+            ended.wait()
+            return x
+
+    entered, ended = threading.Barrier(threads + 1), threading.Event()
+    made = [nc.callback("d:d", function := Function(), errors=-2.0, name="g")]
+    address, gone = made[0].address(), weakref.ref(function)
+    del function
+    total = ctypes.c_double(0)
+    run = threading.Thread(
+        target=callers.in_threads, args=(address, threads, 1, ctypes.byref(total))
+    )
+    run.start()
+    entered.wait()
+    if how == "closed":
+        made[0].close()
+        late = ctypes.c_double(0)
+        assert callers.in_threads(address, 1, 1, ctypes.byref(late)) == 0
+        assert late.value == -2.0
+        assert unraisable == [(RuntimeError, "callback 'g' is closed", "g")]
+    else:
+        made.clear()
+    ended.set()
+    run.join()
+    assert total.value == sum(range(threads))
+    assert gone() is None
 
 
 LAZY = """
@@ -398,7 +433,8 @@ def test_what_is_known_of_texts_is_kept_up_to_a_bound():
             assert (g.entries[0].gil, g.entries[0].errors) == ("hold", "none")
             g.close()
             assert g.closed
-    assert {*plans} == {"d:d", "d:"}
+    # Without the GIL, a thread remembers what it found before.
+    assert {*plans, *([] if HAS_GIL else ["d:d"])} == {"d:d", "d:"}
     for number in range(plans.limit):
         nc.callback(f"d:&T{{d:x{number}:}}", abs)
     assert len(plans) == plans.limit

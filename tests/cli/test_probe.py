@@ -13,7 +13,7 @@ from support.threads import needs_gil
 call_loop = _ext.call_loop
 X = array.array("d", [0.0, 0.25, 0.5, 1.5, -2.0])
 Y = array.array("d", [1.0, 2.0, -1.0, 3.0, 2.0])
-WAYS = ["pointer", "offset", "slot", "object"]
+WAYS = ["pointer", "offset", "slot"]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_every_way_gives_the_same_values(m, way):
     assert run(m.atan2, "d:dd", way, Y, X) == [math.atan2(y, x) for y, x in zip(Y, X, strict=True)]
 
 
-@pytest.mark.parametrize("way", ["pointer", "offset", "slot"])
+@pytest.mark.parametrize("way", WAYS)
 def test_an_integer_argument_and_a_view(m, way):
     expected = [math.ldexp(x, int(y)) for x, y in zip(X, Y, strict=True)]
     assert run(m.ldexp, "d:di", way, X, Y) == expected
@@ -49,12 +49,6 @@ def test_the_entry_of_the_signature_is_the_one_that_is_called(m):
     both = nc.wrap({"d:d": m.cos, "f:f": m.cosf})
     assert run(both, "f:f", "slot", X) == [m.cosf(x) for x in X]
     assert run(both, "d:d", "slot", X) == [m.cos(x) for x in X]
-
-
-def test_objects_are_called_once_for_each():
-    calls = []
-    run(lambda x: calls.append(x) or x, "d:d", "object", X)
-    assert calls == [*X]
 
 
 @needs_gil
@@ -85,22 +79,10 @@ def test_what_cannot_be_called_is_refused(m, fails):
         (nc.wrap(m.cos, gil="need"), "<native callable double cos(double)>"),
     ):
         message = f"no native entry for 'd:d' in {name} that runs without the GIL"
-        for way in ("pointer", "offset", "slot"):
+        for way in WAYS:
             with fails(LookupError, message):
                 call_loop(function, "d:d", way, results, X)
     assert results == X
-
-
-def test_errors_of_objects_pass_through(m, fails):
-    results = array.array("d", X)
-
-    def fail(x):
-        raise KeyError(x)
-
-    with fails(KeyError, "0.0"):
-        call_loop(fail, "d:d", "object", results, X)
-    with fails(TypeError, "must be real number, not str"):
-        call_loop(str, "d:d", "object", results, X)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ SEEN = {
     "callback/test_life.py::test_what_is_known_of_texts_is_kept_up_to_a_bound",
     "cffi's types of C": "cdecl/test_declarations.py::test_types_of_cffi_that_come_and_go",
     "types of cffi pointers": "test_types_of_cffi_pointers",
+    "what a thread found": "callable/test_threads.py::test_threads_leave_nothing",
     "types of cffi pointers and arrays that text": "test_types_that_text_is_read_from",
     "prototypes for ctypes": "bridges/test_ctypestype.py::test_prototypes_are_kept_up_to_a_bound",
     "what thunks of": "callable/test_known_thunks.py::test_specs_are_kept_up_to_a_bound",
