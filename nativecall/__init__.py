@@ -10,8 +10,6 @@ and call it directly, without boxing.
 (1.0, ('d:d',))
 """
 
-import sys
-
 from . import _lib  # noqa: F401  # raises if the compiled core is missing
 from ._version import __version__ as __version__
 
@@ -29,16 +27,9 @@ else:
 
             value = found(name)
             if value is not None:
-                if "t" in getattr(sys, "abiflags", ""):
-                    # Without the GIL, threads contend for a module that has `__getattr__`.
-                    names = [*found("__all__"), "__all__"]
-                    globals().update((other, found(other)) for other in names)
-                    globals().pop("__getattr__", None)
                 return globals().setdefault(name, value)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
-        from ._public import found
-
         own = [name for name in globals() if name[:2] == "__"]
-        return sorted({*own, *found("__all__")})
+        return sorted({*own, *__getattr__("__all__")})

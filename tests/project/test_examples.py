@@ -301,12 +301,12 @@ f(x), two functions                {time}  {ratio}
 f.builtin(x), f.builtin read once  {time}  {ratio}
 f["d:d"]                           {time}  {ratio}
 lib.half(x)                        {time}  {ratio}
-nc.wrap(address, "d:d")            {time}  {ratio}
-nc.callback("d:d", function)       {time}  {ratio}
+wrap(address, "d:d")               {time}  {ratio}
+callback("d:d", function)          {time}  {ratio}
 one callback, 100 calls from C     {time}  {ratio}
 two callbacks, 100 calls from C    {time}  {ratio}
 ufunc(array of 10,000)             {time}  {ratio}
-nc.string(pointer)                 {time}  {ratio}
+string(pointer)                    {time}  {ratio}
 Point()                            {time}  {ratio}
 point.x                            {time}  {ratio}
 point.next                         {time}  {ratio}
