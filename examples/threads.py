@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-import math  # noqa: F401  # in the operations
+import math  # noqa: F401  # named in the text of the operations
 import platform
 import sys
 import threading
@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 
 import nativecall as nc
-from nativecall import callback, string, wrap  # noqa: F401  # in the operations
+from nativecall import callback, string, wrap  # noqa: F401  # named in the text of the operations
 
 HERE = Path(__file__).resolve().parent
 THREADS = 2

@@ -168,7 +168,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _leave_alone(item: pytest.Item) -> None:
     """Mark a test of `ALONE`."""
-    function: Callable[..., object] = item.obj  # type: ignore[attr-defined]
+    function: Callable[..., object] = item.obj  # type: ignore[attr-defined]  # all tests are functions
     file = item.path.name
     names = {file, f"{file}::{function.__name__}", *inspect.signature(function).parameters}
     for reason, alone in ALONE.items():

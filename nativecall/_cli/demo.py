@@ -180,7 +180,7 @@ def _c_way(name: str, function: Callable[..., object], way: str) -> _Way:
     x = array.array("d", [i / _C_LENGTH for i in range(_C_LENGTH)])
     found = array.array("d", x)
     if way == "boxed":
-        return _Way(name, Timer(lambda: array.array("d", map(function, x))), _C_LENGTH)  # type: ignore[type-var]  # floats
+        return _Way(name, Timer(lambda: array.array("d", map(function, x))), _C_LENGTH)  # type: ignore[type-var]  # they return floats
     return _Way(name, Timer(lambda: _call_loop(function, "d:d", way, found, x)), _C_LENGTH)
 
 

@@ -111,7 +111,8 @@ class Step(NamedTuple):
     subject: str  # the subject of the message; {} stands for the function's name
     source: CType  # type of the refused value
     target: CType  # type that it should convert to
-    count: int = 0  # type: ignore[assignment]  # required number of items, for "count"
+    # The required number of items, for "count".
+    count: int = 0  # type: ignore[assignment]  # a field, not the method of tuples
 
 
 class Plan(NamedTuple):

@@ -409,7 +409,7 @@ def test_shipping_by_other_build_systems(backend, tmp_path):
 @pytest.mark.nightly
 def test_threads_draws_a_picture(tmp_path):
     if build.compiler() is None:
-        pytest.skip("no C compiler")
+        pytest.skip("no C compiler")  # for the functions of threads.h
     runs("threads.py", tmp_path, "--seconds", "1", "--picture", "threads.svg")
     drawn = ElementTree.parse(tmp_path / "threads.svg").iter("{http://www.w3.org/2000/svg}rect")
     assert len(list(drawn)) == EXPECTED["threads.py"].count("{ratio}")

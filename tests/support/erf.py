@@ -17,6 +17,10 @@ import nativecall as nc
 ERF = sum(math.erf((i + 0.5) / 100) for i in range(100)) / 100
 
 
+def _imported(name):
+    return pytest.importorskip(name)  # some builds of CPython have no wheel of it
+
+
 def python_erf(x):
     """A Python function; its calls show what is not native."""
     return math.erf(x)
@@ -98,44 +102,44 @@ def box_cffi_addressof():
 
 @functools.cache
 def box_numba():
-    numba = pytest.importorskip("numba")
+    numba = _imported("numba")
     return numba.cfunc("float64(float64)")(python_erf)
 
 
 def box_cython_special():
-    module = pytest.importorskip("scipy.special.cython_special")
+    module = _imported("scipy.special.cython_special")
     capsule = module.__pyx_capi__["__pyx_fuse_1erf"]
     assert "__pyx_skip_dispatch" in repr(capsule)
     return capsule
 
 
 def box_scipy_ctypes():
-    return pytest.importorskip("scipy").LowLevelCallable(ctypes_erf())
+    return _imported("scipy").LowLevelCallable(ctypes_erf())
 
 
 def box_scipy_cython():
-    scipy = pytest.importorskip("scipy")
+    scipy = _imported("scipy")
     return scipy.LowLevelCallable(box_cython_special())
 
 
 def box_scipy_numba():
-    return pytest.importorskip("scipy").LowLevelCallable(box_numba().ctypes)
+    return _imported("scipy").LowLevelCallable(box_numba().ctypes)
 
 
 def box_to_scipy():
-    pytest.importorskip("scipy")
+    _imported("scipy")
     return box_native().to_scipy()
 
 
 def box_ufunc():
-    return pytest.importorskip("scipy.special").erf
+    return _imported("scipy.special").erf
 
 
 NATIVE = {name[4:]: make for name, make in list(globals().items()) if name.startswith("box_")}
 
 
 def python_jitted():
-    return pytest.importorskip("numba").njit(python_erf)
+    return _imported("numba").njit(python_erf)
 
 
 PYTHON = {

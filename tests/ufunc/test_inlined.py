@@ -11,7 +11,7 @@ import nativecall as nc
 from nativecall._ufunc import inlined, make
 from support.modes import assembly, generates
 
-numba = pytest.importorskip("numba")
+numba = pytest.importorskip("numba")  # some builds of CPython have no wheel
 X = np.linspace(-3, 3, 1001)
 
 

@@ -267,7 +267,7 @@ def test_loops_of_the_newer_interface_are_refused_by_name():
 
 
 def test_what_numba_vectorizes():
-    numba = pytest.importorskip("numba")
+    numba = pytest.importorskip("numba")  # some builds of CPython have no wheel
 
     @numba.vectorize(["float64(float64, float64)", "int64(int64, int64)"])
     def f(x, y):
@@ -283,7 +283,7 @@ def test_what_numba_vectorizes():
 
 
 def test_numba_compiles_a_loop_that_is_asked_for():
-    numba = pytest.importorskip("numba")
+    numba = pytest.importorskip("numba")  # some builds of CPython have no wheel
     lazy = numba.vectorize(lambda x: x + x)
     made = nc.wrap(lazy)
     assert made.signatures == ()
