@@ -33,7 +33,7 @@
 #include "platform/functions.h"
 #include "platform/hooks.h"
 #include "platform/lock.h"
-#include "platform/shared.h"
+#include "platform/references.h"
 #include "nativecall/nativecallable.h"
 #include "nativecall/extensibletype.h"
 

@@ -13,7 +13,7 @@
 #include "platform/lists.h"
 #include "values/pointers.h"
 #include "platform/compat.h"
-#include "platform/shared.h"
+#include "platform/references.h"
 
 #include <assert.h>
 #include <structmember.h>

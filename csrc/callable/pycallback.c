@@ -1,4 +1,8 @@
-/* csrc/callable/pycallback.c: implements pycallback.h: calls Python functions from C. */
+/* csrc/callable/pycallback.c: implements pycallback.h: calls Python functions from C.
+ *
+ * Threads: without the GIL, several may run one callback at once. Each run is counted
+ * (platform/runs.h). The function and the stash stay until the last run after close() or the last
+ * reference. Names and kept results are exchanged atomically. */
 #include "pycallback.h"
 
 #include "call/kept.h"

@@ -16,7 +16,7 @@
 #include "construct.h"
 #include "platform/functions.h"
 #include "platform/compat.h"
-#include "platform/shared.h"
+#include "platform/references.h"
 
 #include <string.h>
 #include <structmember.h>

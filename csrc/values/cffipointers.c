@@ -13,7 +13,7 @@
 #include "text.h"
 #include "platform/compat.h"
 #include "platform/lock.h"
-#include "platform/shared.h"
+#include "platform/references.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* csrc/platform/shared.h: references to objects that all threads use, such as call interfaces.
+/* csrc/platform/references.h: references to objects that all threads use, such as call interfaces.
  *
  * Without the GIL, threads that count references to one object contend for its count, although each
  * drops what it adds (PEP 703). So each thread keeps the references that it drops here, and takes

@@ -1,6 +1,6 @@
-/* csrc/platform/shared.c: implements shared.h with a table for each thread, which ends with the
- * thread state. */
-#include "shared.h"
+/* csrc/platform/references.c: implements references.h with a table for each thread, which ends with
+ * the thread state. */
+#include "references.h"
 
 #if defined(Py_GIL_DISABLED)
 
