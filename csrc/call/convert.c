@@ -16,7 +16,6 @@
 #include "plan.h"
 #include "thunk.h"
 
-#include "platform/compat.h"
 #include "values/scalars.h"
 
 #include <errno.h>

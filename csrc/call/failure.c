@@ -5,7 +5,6 @@
 #include "values/names.h"
 
 #include "platform/address.h"
-#include "nativecall/detail/compat.h"
 
 #include <errno.h>
 

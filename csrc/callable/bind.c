@@ -7,7 +7,6 @@
 #include "call/thunkobject.h"
 #include "platform/lists.h"
 #include "values/names.h"
-#include "platform/compat.h"
 
 #include <string.h>
 

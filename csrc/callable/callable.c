@@ -19,7 +19,6 @@
 #include "overload.h"
 #include "platform/address.h"
 #include "platform/gil.h"
-#include "nativecall/nativeapi.h"
 #include "nativecall/provide.h"
 #include "values/names.h"
 #include "platform/lock.h"

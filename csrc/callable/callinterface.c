@@ -11,8 +11,6 @@
 #include "trampoline.h"
 #include "platform/address.h"
 #include "platform/lists.h"
-#include "values/pointers.h"
-#include "platform/compat.h"
 #include "platform/references.h"
 
 #include <assert.h>

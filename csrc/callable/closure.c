@@ -10,7 +10,6 @@
 
 #include "call/entry.h"
 #include "call/plan.h"
-#include "platform/compat.h"
 
 #include <string.h>
 

@@ -2,7 +2,6 @@
  * make each kind of foreign callable. */
 #include "foreign.h"
 
-#include "callinterface.h"
 #include "entries.h"
 #include "construct.h"
 #include "platform/address.h"

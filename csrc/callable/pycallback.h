@@ -48,8 +48,6 @@
 #include "call/failure.h"
 #include "values/pointers.h"
 
-#include "nativecall/detail/compat.h"
-
 #include <errno.h>
 
 /* What all callbacks of one signature and one set of options share: where C passes the arguments

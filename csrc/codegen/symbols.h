@@ -6,7 +6,5 @@
  * running process. */
 #pragma once
 
-#include "values/pointers.h"
-
 /* Fills the table `nc_symbols` (layout.h). Call it before any object refers to the table. */
 void nc_symbols_ready(void);

@@ -2,7 +2,6 @@
  * table of holders in exceptions.h. */
 #include "exceptions.h"
 
-#include "gil.h"
 #include "lock.h"
 
 #include <stddef.h>

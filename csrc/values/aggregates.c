@@ -2,10 +2,7 @@
  * the exception names the argument and the callable, and no buffer stays exported. */
 #include "aggregates.h"
 
-#include "core/cffipointer.h"
-
 #include "record.h"
-#include "text.h"
 
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include "pointers.h"
 #include "structpointer.h"
 #include "text.h"
-#include "platform/compat.h"
 #include "platform/lock.h"
 #include "platform/references.h"
 

@@ -5,12 +5,9 @@
  * is removed only in NC_ALONE (platform/lock.h). */
 #include "destructor.h"
 
-#include "layout.h"
-
 #include "core/cffipointer.h"
 #include "cffitypes.h"
 #include "platform/functions.h"
-#include "platform/gil.h"
 #include "record.h"
 #include "scalars.h"
 #include "structpointer.h"

@@ -3,8 +3,6 @@
 
 #include "destructor.h"
 #include "memoryblock.h"
-#include "pointers.h"
-#include "record.h"
 #include "scalars.h"
 #include "text.h"
 

@@ -1,7 +1,6 @@
 /* csrc/values/pointers.c: implements pointers.h: pointer arguments and Pins. */
 #include "pointers.h"
 
-#include "core/cffipointer.h"
 #include "platform/address.h"
 #include "platform/functions.h"
 #include "nativecall/nativeobject.h"

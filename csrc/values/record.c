@@ -4,7 +4,6 @@
 
 #include "platform/address.h"
 #include "text.h"
-#include "platform/compat.h"
 #include "platform/lock.h"
 
 #include <string.h>

@@ -9,11 +9,9 @@
 
 #include "buffers.h"
 
-#include "platform/compat.h"
 #include "nativecall/detail/core/numbers.h"
 #include "nativecall/detail/values.h"
 
-#include <complex.h>
 #include <math.h>
 
 /* Return the subject of a message as a new str, such as "argument 2 of 'pow'" for index 1. For a

@@ -4,7 +4,6 @@
 #include <structmember.h>
 
 #include "cffitypes.h"
-#include "core/cffipointer.h"
 #include "platform/lock.h"
 
 #include <stddef.h>
