@@ -16,7 +16,6 @@
  *
  * All created objects are immortal. All functions need the GIL. Without the GIL, finds_alone stops
  * all other threads, as the garbage collector does. */
-#define PY_SSIZE_T_CLEAN
 #include "nativecall/provide.h"
 
 /* ---- objects --------------------------------------------------------------------------------- */

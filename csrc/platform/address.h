@@ -4,7 +4,6 @@
  * Threads: everything here needs the GIL. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
 

@@ -42,7 +42,6 @@
  * without the lock, atomically. Its `first` never changes once C runs. Reports are per thread. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "compat.h"

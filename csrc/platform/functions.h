@@ -4,7 +4,6 @@
  * Threads: everything here needs the GIL. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 /* Casts a function with more than two parameters, for use in a method table. */

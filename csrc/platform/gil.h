@@ -10,7 +10,6 @@
  * Threads: any thread may call the functions here. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "compat.h"

@@ -9,7 +9,6 @@
  * once, atomically, and the placeholder stays alive. Read hooks with NC_HOOK. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include "nativecall/detail/core/base.h"
 #include <Python.h>
 

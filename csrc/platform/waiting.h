@@ -21,7 +21,6 @@
  * of the child are free, and it has no watcher. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 /* Called before this thread waits for the GIL in a callback with these names

@@ -3,7 +3,6 @@
  * All functions need the GIL. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <stdint.h>

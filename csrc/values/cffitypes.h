@@ -7,7 +7,6 @@
  * All functions need the GIL. What is known of cffi is only added to, atomically. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include "nativecall/detail/core/base.h"
 #include <Python.h>
 

@@ -12,7 +12,6 @@
  * All functions need the GIL. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 /* Destructor(owner): keeps `owner` alive until cffi calls it with the pointer, and does nothing

@@ -8,7 +8,6 @@
  * All functions need the GIL. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <stddef.h>

@@ -17,7 +17,6 @@
  * All functions need the GIL. A StructPointer itself never changes; its dicts are CPython's. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 typedef struct {
