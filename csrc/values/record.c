@@ -10,7 +10,7 @@
 #include <structmember.h>
 
 /* Indices into a layout's `about`, which is an About of storage.py. */
-enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS, NAME };
+enum { TYPE, FORM, ENCODING, PLACES, OBJECTS, EXTENTS };
 
 typedef struct {
     PyObject *name;    /* interned, borrowed from the layout's dict; or NULL */
@@ -61,11 +61,6 @@ PyTypeObject *nc_record_class; /* the class in storage.py */
 static PyObject *said(const Layout *layout, int place)
 {
     return PyTuple_GET_ITEM(layout->about, place);
-}
-
-PyObject *nc_record_name(PyObject *record)
-{
-    return said(((Record *)(void *)record)->layout, NAME);
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */

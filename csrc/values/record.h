@@ -42,9 +42,6 @@ static inline char *nc_record_memory(PyObject *record)
     return ((NcRecord *)(void *)record)->memory;
 }
 
-/* Return the C name of a Record's type: a borrowed str. */
-PyObject *nc_record_name(PyObject *record);
-
 /* Return the layout of a struct argument of a call interface. The index after the last argument
  * means the result. The call interface caches the layout. Return a borrowed reference, or NULL with
  * an exception. */

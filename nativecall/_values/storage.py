@@ -201,16 +201,6 @@ def _bytes_of(field: Field, address: int) -> Foreign:
     return _lib.ffi.buffer(_lib.ffi.cast("char *", address), size)
 
 
-def _load_bits(field: Field, address: int) -> int:
-    ctype, width = field.type, field.width
-    assert isinstance(ctype, Scalar)
-    assert width is not None
-    found = int.from_bytes(_bytes_of(field, address), "little") >> field.shift & (1 << width) - 1
-    if ctype.kind == "bool":
-        return bool(found)
-    return found - (found >> width - 1 << width) * ctype.signed
-
-
 def _store_bits(field: Field, value: object, address: int, who: str) -> None:
     ctype, width = field.type, field.width
     assert isinstance(ctype, Scalar)
@@ -500,7 +490,7 @@ def load_result(ctype: CType, address: int, policies: Policies) -> object:
 
 # -- Records -------------------------------------------------------------------------------------
 
-#: The description of a Layout; the core reads all fields except the last, by position.
+#: The description of a Layout; the core reads all fields except the last two, by position.
 About = namedtuple(
     "About", ["type", "form", "encoding", "places", "objects", "extents", "name", "policies"]
 )
@@ -637,7 +627,14 @@ class Record(_ext.RecordBase):
 
     def _bits(self, field: Field, address: int) -> int:
         """Return the value of a bit-field. Called by the core."""
-        return _load_bits(field, address)
+        ctype, width = field.type, field.width
+        assert isinstance(ctype, Scalar)
+        assert width is not None
+        bits = int.from_bytes(_bytes_of(field, address), "little")
+        found = bits >> field.shift & (1 << width) - 1
+        if ctype.kind == "bool":
+            return bool(found)
+        return found - (found >> width - 1 << width) * ctype.signed
 
     def _assign(
         self, index: int, ctype: CType | Field, who: str, address: int, value: object
