@@ -240,24 +240,18 @@ static int store_number(char code, Number *number, char *to, int exact)
            (part == code || store_float(part, number->part[1], exact, to + nc_scalar_size(part)));
 }
 
-uint64_t nc_thunk_bits(char code, const char *from)
-{
-    Number number;
-    load_number(code, from, &number);
-    if (!number.is_integer) {
-        double value = (double)number.part[0];
-        memcpy(&number.bits, &value, sizeof(value));
-    }
-    return number.bits;
-}
-
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact, uint64_t *bits)
 {
     Number number;
     load_number((char)source, from, &number);
-    if (!store_number((char)target, &number, to, exact)) {
-        *bits = nc_thunk_bits((char)source, from);
-        return 0;
+    if (store_number((char)target, &number, to, exact)) {
+        return 1;
     }
-    return 1;
+    load_number((char)source, from, &number); /* store_number may have changed it */
+    if (!number.is_integer) {
+        double value = (double)number.part[0];
+        memcpy(&number.bits, &value, sizeof(value));
+    }
+    *bits = number.bits;
+    return 0;
 }

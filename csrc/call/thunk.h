@@ -41,7 +41,6 @@ int nc_thunk_errno(void);
 void nc_thunk_set_errno(int code);
 
 /* Converts a scalar between the types of two letters, like Convert of _plan/conversionplan.py. If
- * the value does not fit, returns 0 and sets *bits; the target is then undefined. */
+ * the value does not fit, returns 0 and sets *bits to the value as 64 bits, for nc_thunk_failed (a
+ * float as a double); the target is then undefined. */
 int nc_thunk_convert(int source, const char *from, int target, char *to, int exact, uint64_t *bits);
-/* Returns a scalar as 64 bits, for nc_thunk_failed. A float is converted to double. */
-uint64_t nc_thunk_bits(char code, const char *from);
