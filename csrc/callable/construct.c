@@ -133,7 +133,8 @@ int nc_callable_change(NcCallable *self, Py_ssize_t position, void *target)
 
 /* ---- owners ---------------------------------------------------------------------------------- */
 
-PyObject *nc_callable_owner(const NcCallable *self)
+/* The last owner, a borrowed reference; None if there are no owners. */
+static PyObject *last_owner(const NcCallable *self)
 {
     PyObject *found;
     NC_BEGIN_SECTION(self);
@@ -207,7 +208,7 @@ PyObject *nc_callable_shared(PyObject *made)
 {
     PyObject *callable =
         made != NULL && PyCFunction_Check(made) ? PyCFunction_GET_SELF(made) : made;
-    PyObject *owner = made != NULL ? nc_callable_owner((NcCallable *)(void *)callable) : made;
+    PyObject *owner = made != NULL ? last_owner((NcCallable *)(void *)callable) : made;
     if (made != NULL && (owner == Py_None || (PyTuple_Check(owner) && nc_library_kept(owner)))) {
         NC_SHARE(made);
     }
@@ -263,7 +264,7 @@ PyObject *nc_callable_derive(NcCallable *self, NcCallInterface *cif, void *targe
 PyObject *nc_callable_alone(NcCallable *single)
 {
     return nc_callable_derive(single, single->cif, NC_SINGLE_TARGET(single),
-                              NC_SINGLE_FLAGS(single), nc_callable_owner(single), NULL);
+                              NC_SINGLE_FLAGS(single), last_owner(single), NULL);
 }
 
 PyObject *nc_callable_share_self(const NcCallable *method, PyObject *made)

@@ -26,9 +26,6 @@ int nc_callable_own(NcCallable *self, PyObject *owner);
  * failure. */
 int nc_callable_say(NcCallable *self, PyObject *name, PyObject *doc);
 
-/* The last owner, a borrowed reference; None if there are no owners. */
-PyObject *nc_callable_owner(const NcCallable *self);
-
 /* Moves the tables out of the object. Call this before you make a view or add a second entry.
  * Returns -1 with an exception on failure. */
 int nc_callable_move_tables(NcCallable *self);

@@ -65,7 +65,8 @@ static size_t left_above(uintptr_t here)
     return bounds.low - here < 2 * MOST_MARGIN ? 0 : SIZE_MAX;
 }
 
-size_t nc_stack_left(void)
+/* Bytes of this thread's stack below the caller, without the margin; SIZE_MAX if unknown. */
+static size_t stack_left(void)
 {
     uintptr_t here = NC_STACK_HERE;
     if (!bounds.known || left_above(here) == 0) {
@@ -82,7 +83,7 @@ size_t nc_stack_left(void)
 
 int nc_stack_look(const PyThreadState *thread)
 {
-    if (nc_stack_left() == 0) {
+    if (stack_left() == 0) {
         return 0;
     }
     nc_stack_room.thread = thread->id;
@@ -93,7 +94,7 @@ int nc_stack_look(const PyThreadState *thread)
 
 int nc_stack_require(PyObject *name, size_t bytes)
 {
-    size_t left = nc_stack_left();
+    size_t left = stack_left();
     if (left > bytes) {
         return 0;
     }
@@ -107,5 +108,5 @@ int nc_stack_require(PyObject *name, size_t bytes)
 /* stack_left(): bytes of the caller's C stack, without the margin. */
 PyObject *nc_stack_left_now(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return PyLong_FromSize_t(nc_stack_left());
+    return PyLong_FromSize_t(stack_left());
 }

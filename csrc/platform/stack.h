@@ -12,10 +12,9 @@
  * A frame outside the known bounds is on another stack, such as a coroutine's or a signal
  * handler's. The bounds of such a stack are unknown, so the check passes.
  *
- * Threads: everything except nc_stack_left needs the GIL. */
+ * Threads: everything needs the GIL. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "nativecall/detail/compat.h"
@@ -38,11 +37,9 @@ extern NC_STACK_STORAGE NcStackRoom nc_stack_room;
 
 #define NC_STACK_HERE ((uintptr_t)__builtin_frame_address(0))
 
-/* Bytes of this thread's stack below the caller, without the margin; SIZE_MAX if unknown. */
-size_t nc_stack_left(void);
-
 /* Whether there is room. nc_stack_has_room is the fast path: it compares an address in the caller's
- * frame and needs no frame pointer. nc_stack_look is the slow path: it calls nc_stack_left. */
+ * frame and needs no frame pointer. nc_stack_look is the slow path: it may ask the system for the
+ * bounds. */
 int nc_stack_look(const PyThreadState *thread);
 static inline int nc_stack_has_room(const PyThreadState *thread, const void *here)
 {
