@@ -72,29 +72,6 @@ static int fail(Run *now, uint32_t step, uint64_t bits)
     return -1;
 }
 
-static int convert_number(Run *now, const NcOp *op, const char *from, char *to)
-{
-    char made[MOST_SCALAR]; /* source and target may overlap */
-    uint64_t bits;
-    if (!nc_thunk_convert(op->letter, from, op->becomes, made, op->exact, &bits)) {
-        return fail(now, op->step, bits);
-    }
-    memcpy(to, made, op->size);
-    return 0;
-}
-
-static int narrow(Run *now, const NcOp *op, const char *from, char *to)
-{
-    double number;
-    memcpy(&number, from, sizeof(number));
-    const float made = (float)number;
-    if (NC_UNLIKELY(isinf(made)) && !isinf(number)) {
-        return fail(now, op->step, nc_word_at(from));
-    }
-    memcpy(to, &made, sizeof(made));
-    return 0;
-}
-
 /* Executes `count` ops. Returns 0, or -1 if an op failed. */
 static int perform(Run *now, const NcOp *op, uint32_t count)
 {
@@ -106,6 +83,7 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
         float single;
         int32_t integer;
         uint64_t word;
+        char made[MOST_SCALAR]; /* source and target may overlap */
         switch (op->code) {
         case NC_OP_COPY:
             copy_bytes(to, from, op->size);
@@ -136,9 +114,12 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
             memcpy(to, &number, sizeof(number));
             break;
         case NC_OP_NARROW:
-            if (narrow(now, op, from, to) < 0) {
-                return -1;
+            memcpy(&number, from, sizeof(number));
+            single = (float)number;
+            if (NC_UNLIKELY(isinf(single)) && !isinf(number)) {
+                return fail(now, op->step, nc_word_at(from));
             }
+            memcpy(to, &single, sizeof(single));
             break;
         case NC_OP_EQUAL:
         case NC_OP_OTHER:
@@ -171,9 +152,10 @@ static int perform(Run *now, const NcOp *op, uint32_t count)
             nc_thunk_settle(now->thunk);
             break;
         default:
-            if (convert_number(now, op, from, to) < 0) {
-                return -1;
+            if (!nc_thunk_convert(op->letter, from, op->becomes, made, op->exact, &word)) {
+                return fail(now, op->step, word);
             }
+            memcpy(to, made, op->size);
         }
     }
     return 0;

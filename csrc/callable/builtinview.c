@@ -9,11 +9,6 @@
 #include "overload.h"
 #include "values/names.h"
 
-static PyObject *living_view(NcCallable *self)
-{
-    return nc_more(self)->view != NULL ? nc_weakref_get(nc_more(self)->view) : NULL;
-}
-
 /* Sets the C function and calling convention of a single's view. The METH_* flag depends only on
  * the number of arguments, and on whether the function is variadic. */
 static void describe_single(NcCallable *self, PyMethodDef *method)
@@ -109,7 +104,7 @@ PyObject *nc_builtinview_get(PyObject *object, void *Py_UNUSED(closure))
             "has no built-in view: '%s' overrides __call__, which a view would not run",
             Py_TYPE(object)->tp_name);
     }
-    PyObject *view = living_view(self);
+    PyObject *view = nc_more(self)->view != NULL ? nc_weakref_get(nc_more(self)->view) : NULL;
     if (view != NULL) {
         return view;
     }

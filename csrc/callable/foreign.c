@@ -189,18 +189,6 @@ static PyObject *make_capsule(PyObject *name, void *target, PyObject *entry)
                : NULL;
 }
 
-/* `form`: (LowLevelCallable, the capsule's name). Builds the object that the class itself would
- * build for a capsule without user data: a tuple of the capsule that SciPy calls, the function as
- * given, and the user data. The class's Python code would take ten times as long. */
-static PyObject *make_scipy(PyObject *form, void *target, PyObject *entry)
-{
-    PyObject *capsule = make_capsule(PyTuple_GET_ITEM(form, 1), target, entry);
-    PyObject *parts = capsule != NULL ? PyTuple_Pack(3, capsule, capsule, Py_None) : NULL;
-    PyObject *made = nc_tuple_as(PyTuple_GET_ITEM(form, 0), parts);
-    Py_XDECREF(capsule);
-    return made;
-}
-
 /* Makes the foreign callable of a single by a recipe (a tuple). */
 static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
 {
@@ -214,7 +202,14 @@ static PyObject *make_by(int kind, PyObject *form, PyObject *entry)
     if (kind == NC_TO_CAPSULE) {
         return make_capsule(PyTuple_GET_ITEM(form, 0), target, entry);
     }
-    return make_scipy(form, target, entry);
+    /* `form`: (LowLevelCallable, the capsule's name). Builds the object that the class itself would
+     * build for a capsule without user data: a tuple of the capsule that SciPy calls, the function
+     * as given, and the user data. The class's Python code would take ten times as long. */
+    PyObject *capsule = make_capsule(PyTuple_GET_ITEM(form, 1), target, entry);
+    PyObject *parts = capsule != NULL ? PyTuple_Pack(3, capsule, capsule, Py_None) : NULL;
+    PyObject *made = nc_tuple_as(PyTuple_GET_ITEM(form, 0), parts);
+    Py_XDECREF(capsule);
+    return made;
 }
 
 /* Prepares an entry for callers that release the GIL. If the entry needs the GIL, returns a thunk
