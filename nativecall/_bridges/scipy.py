@@ -17,7 +17,7 @@ import sys
 
 from .. import _ext
 from .._callable import specialize
-from .._cdecl.spelling import canonical, parse, words
+from .._cdecl.spelling import parse, words
 from .._errors import TYPE_CHECKING, NoEntryError, SignatureError
 from .._plan.rules import losses
 from .._types.agreement import Agreement, agreement
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # All signatures that SciPy accepts, best first, each in a spelling that every version accepts.
 _QUAD, _QUAD_DATA, _NQUAD, _NQUAD_DATA = "d:d", "d:dP", "d:i&d", "d:i&dP"
-_FILTER, _FILTER1D, _TRANSFORM = map(canonical, ("i:&dn&dP", "i:&dn&dnP", "i:&n&diiP"))
+_FILTER, _FILTER1D, _TRANSFORM = (parse(one).text for one in ("i:&dn&dP", "i:&dn&dnP", "i:&n&diiP"))
 _SPELLINGS = {
     _QUAD: "double (double)",
     _QUAD_DATA: "double (double, void *)",
@@ -390,7 +390,7 @@ def _forms_of(signature: Signature, data: bool) -> list[str]:
         return [_FILTER]
     if _are(args, "d", "int", "d", "int") or _views(args) == 2:
         return [_FILTER1D]
-    index = canonical("v:n")[-1]
+    index = parse("v:n").text[-1]
     return [_TRANSFORM] if _are(args, index, "d", "int", "int") else []
 
 

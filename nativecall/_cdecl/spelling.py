@@ -358,14 +358,3 @@ def parse_type(text: str) -> CType:
     ctype = reader.type(0)
     reader.finish("the type")
     return ctype
-
-
-def canonical(text: str) -> str:
-    """Return the canonical form of a signature in any of the spellings.
-
-    Examples
-    --------
-    >>> canonical("signed char (short)")
-    'b:h'
-    """
-    return parse(text).text

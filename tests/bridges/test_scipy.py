@@ -24,7 +24,7 @@ from scipy import LowLevelCallable, integrate, ndimage
 import nativecall as nc
 from nativecall import _ext, _lib
 from nativecall._bridges import scipy as scipy_bridge
-from nativecall._cdecl.spelling import canonical
+from nativecall._cdecl.spelling import parse
 from support.capsules import set_context
 
 overlooked = pytest.mark.skipif(
@@ -189,8 +189,8 @@ def test_all_that_scipy_takes_is_known(kernels, name):
     with pytest.raises(ValueError, match=r"Expected one of: \[.*\]") as found:
         call(box)
     expected = ast.literal_eval(str(found.value).partition("Expected one of: ")[2])
-    known = {canonical(form.replace("{}", "npy_intp")) for form in forms}
-    assert {canonical(form) for form in expected} == known
+    known = {parse(form.replace("{}", "npy_intp")).text for form in forms}
+    assert {parse(form).text for form in expected} == known
     assert known <= set(scipy_bridge._SPELLINGS)
     assert {scipy_bridge._SPELLINGS[text] for text in known} <= set(expected)
 
@@ -227,7 +227,7 @@ def test_spellings_of_integers(kernels, counted, integer):
 def test_quad_takes_all_four(kernels, counted, signature):
     scale = np.array([3.0])
     name = {"d:d": "gauss", "d:dP": "scaled", "d:i&d": "many", "d:i&dP": "many_scaled"}[
-        canonical(signature)
+        parse(signature).text
     ]
     f = kernels.function(name, signature)
     data = scale if f.signatures[0].endswith("P") else None

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nativecall._cdecl import spelling
-from nativecall._cdecl.spelling import canonical, parse, parse_type
+from nativecall._cdecl.spelling import parse, parse_type
 from nativecall._errors import SignatureError
 from nativecall._types.ctype import PY_OBJECT, SCALARS, VOID, scalar
 from nativecall._types.derived import pointer
@@ -63,8 +63,8 @@ def test_white_space_may_stand_between_tokens() -> None:
 
 def test_the_canonical_form_has_integers_by_width() -> None:
     char = scalar("c").text
-    assert canonical("c:lLnN") == f"{char}:{LONG}{LONG.upper()}{WORD}{WORD.upper()}"
-    assert canonical("v:&cT{l:x:}") == f"v:&{char}T{{{LONG}}}"
+    assert parse("c:lLnN").text == f"{char}:{LONG}{LONG.upper()}{WORD}{WORD.upper()}"
+    assert parse("v:&cT{l:x:}").text == f"v:&{char}T{{{LONG}}}"
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_the_canonical_form_is_read_back(result: str, args: list[str], variadic:
     arguments = "".join(args) + ("." if variadic and args else "")
     parsed = parse(f"{result}:{arguments}")
     assert parse(parsed.text) == parsed
-    assert canonical(parsed.text) == parsed.text
+    assert parse(parsed.text).text == parsed.text
     assert [arg.text for arg in parsed.args] == [parse_type(arg).text for arg in args]
     assert parse(f"{arguments}){result}", hint="cep1000") == parsed
 
