@@ -299,7 +299,7 @@ def resolve(target: object, signature: str | Signature | None, options: Options)
         if found is None and wanted is None and foreign.signatures(target) is not None:
             raise TypeError(
                 f"'signature' must be given: a {type(target).__name__} has a function for each "
-                "signature signature"
+                "signature"
             )
         if found is None:
             reason = foreign.reason(target)

@@ -448,8 +448,7 @@ def test_a_mapping_and_add():
     assert f["f:f"](1.5) == 3.0
     with pytest.raises(
         TypeError,
-        match=r"^'signature' must be given: a CPUDispatcher has a function for each signature "
-        r"signature$",
+        match=r"^'signature' must be given: a CPUDispatcher has a function for each signature$",
     ):
         f.add(None, twice)
 
