@@ -11,13 +11,11 @@ from .._cdecl.spelling import parse
 from .._errors import TYPE_CHECKING, SymbolError
 from .._values import callinterface, handles
 from .._values.outparameters import check_out, resolved, visible
-from .options import gives_pointer, names_of
+from .options import POINTERS, gives_pointer, names_of
 
 if TYPE_CHECKING:
     from .._ext import Foreign
     from .._types.signature import Signature
-
-_POINTERS = ("pointer", "voidptr")
 
 
 def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, Foreign]) -> set[str]:
@@ -61,7 +59,7 @@ def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, For
         owns = "", None, *(_closer(library, close) or ("", None))
     if symbol in library._ending:
         passed = visible(signature, 0, resolved(signature, 0, out, by_reference=True))
-        places = [at for at, (_, arg) in enumerate(passed) if arg.kind in _POINTERS]
+        places = [at for at, (_, arg) in enumerate(passed) if arg.kind in POINTERS]
         if not places:
             raise _unable(symbol, signature)
         ends, index = symbol, places[0]
@@ -71,7 +69,7 @@ def take(library: Foreign, symbol: str, signature: Signature, how: dict[str, For
 
 
 def _takes_pointer(signature: Signature) -> bool:
-    return any([arg.kind in _POINTERS for arg in signature.args])
+    return any([arg.kind in POINTERS for arg in signature.args])
 
 
 def _unable(name: str, signature: Signature) -> ValueError:

@@ -174,7 +174,7 @@ _OWN = {"version": _checked_version, "free": _checked_free, "close": _checked_cl
 _CHECKS = {option: CHECKS[option] for option in CALL} | _OWN
 _OF_ONE = {option: CHECKS[option] for option in ("name", "doc")} | _CHECKS
 LIBRARY, FUNCTION = tuple(_CHECKS), tuple(_OF_ONE)
-_POINTERS = ("pointer", "voidptr")
+POINTERS = ("pointer", "voidptr")
 _DEFAULTS: dict[str, object] = {**DEFAULTS, **DEFAULT._asdict()}
 
 
@@ -320,11 +320,11 @@ def of_function(given: Mapping[str, object]) -> dict[str, Foreign]:
 def gives_pointer(signature: Signature, out: Foreign = ()) -> bool:
     """Return whether a function returns a non-text pointer, or has one among its out-parameters."""
     text = signature.characters[-1] if signature.characters else ""
-    if signature.result.kind in _POINTERS and (not text or text in BYTES):
+    if signature.result.kind in POINTERS and (not text or text in BYTES):
         return True
     found = [pointee(signature, one) for one in resolved(signature, 0, out, by_reference=True)]
     parts = [inner for one in found for inner in (one, *inner_types(one))]
-    return any([part.kind in _POINTERS for part in parts])
+    return any([part.kind in POINTERS for part in parts])
 
 
 def names_of(value: object) -> set[str]:
