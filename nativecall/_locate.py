@@ -78,7 +78,11 @@ def find(name: str, flags: int = 0, folders: Sequence[str] = ()) -> OpenLibrary:
                 _located.keep(name, found)
             return opened
     said = "; ".join(dict.fromkeys(reasons))
-    hint = did_you_mean(_for_linkers(name))
+    import re
+
+    # The linker name, if the library was given by its file name (``libm.so``).
+    match = re.fullmatch(r"lib(.+?)(?:\.(?:so|dylib|dll|a)[.\d]*)?", name)
+    hint = did_you_mean([] if match is None or _searched(match[1]) is None else [match[1]])
     raise LibraryError(f"library {name!r} cannot be loaded: {said}{hint}")
 
 
@@ -173,14 +177,6 @@ def _searched(name: str) -> str | None:
         return find_library(name)
     except OSError:
         return None
-
-
-def _for_linkers(name: str) -> list[str]:
-    """Return the linker name of a library that was given by its file name (``libm.so``)."""
-    import re
-
-    match = re.fullmatch(r"lib(.+?)(?:\.(?:so|dylib|dll|a)[.\d]*)?", name)
-    return [] if match is None or _searched(match[1]) is None else [match[1]]
 
 
 def open_bytes(made: bytes, library: str | None = None) -> OpenLibrary:

@@ -27,7 +27,8 @@ def convert(value: object, wanted: Signature) -> tuple[int, int, object] | str:
     try:
         count = foreign.count(value)
         made = wrap(value) if count is None else _made(value, wanted, count)
-        if _compares(wanted) and _takes_less(made, wanted):
+        few = [len(parse(text).args) < len(wanted.args) for text in made.signatures]
+        if _compares(wanted) and few and all(few):
             raise _too_few(made.__name__, wanted, len(parse(made.signatures[0]).args))
         if made.signatures != (wanted.text,):
             made = made.convert(wanted)
@@ -71,11 +72,6 @@ def _compares(wanted: Signature) -> bool:
     """
     kinds = [one.kind for one in wanted.args]
     return kinds == ["voidptr", "voidptr"] and wanted.result.kind != "void"
-
-
-def _takes_less(made: NativeCallable, wanted: Signature) -> bool:
-    texts = made.signatures
-    return bool(texts) and all([len(parse(one).args) < len(wanted.args) for one in texts])
 
 
 def _too_few(name: str, wanted: Signature, count: int) -> SignatureError:

@@ -83,7 +83,7 @@ def _made_of(callable: Foreign, kind: Kind) -> Recipe:
         "gil": gil_name(flags),
         "errors": convention(flags).name,
         "errno": bool(flags & _lib.FLAG_ERRNO),
-        **cif.policies.options(),  # type: ignore[typeddict-item]  # options() has CallOptions' keys
+        **cif.policies._asdict(),  # type: ignore[typeddict-item]  # the fields are CallOptions' keys
     }
     how = cif.signature, callable.__name__, callable._doc, options
     pickled: Foreign = getattr(owner, "pickled", None)

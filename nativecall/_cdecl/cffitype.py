@@ -231,7 +231,7 @@ def _node_for(ctype: Foreign) -> Node:
 
 def _made_for(ctype: CType) -> Node:
     if isinstance(ctype, Scalar):
-        if ctype.code == "Zg":
+        if ctype.text == "Zg":
             return _node_for(Struct([("re", SCALARS["g"]), ("im", SCALARS["g"])], name=STAND_IN))
         return Number(ctype if ctype.native else integer(ctype.size, False))
     if isinstance(ctype, Array):

@@ -283,7 +283,7 @@ def cast(value: Value, node: Node) -> Value:
         bits = 8 * scalar.size
         return fit(int(number), bits, scalar.signed), bits, scalar.signed
     if scalar.kind == "float" and scalar.native:
-        return _float(float(number), scalar.code)
+        return _float(float(number), scalar.text)
     raise Unknown("a cast to a type that a constant cannot have")
 
 

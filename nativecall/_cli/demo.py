@@ -52,7 +52,6 @@ _SAMPLE = 500e-6  # seconds per sample
 _UNROLL = 10
 _C_LENGTH = 1000  # arguments per pass through the arrays of the C loop
 _SUBJECT = "fabs"  # the timed function: it takes almost no time itself
-_call_loop = _ext.call_loop
 
 
 def run() -> int:
@@ -129,7 +128,7 @@ def _show_values(output: Output, entries: Sequence[NativeCallable]) -> bool:
         for way in ("offset", "slot"):
             found = array.array("d", [math.nan]) * _POINTS
             given = [array.array("d", values) for values in arguments]
-            _call_loop(entry, signature, way, found, *given)
+            _ext.call_loop(entry, signature, way, found, *given)
             each.append(found)
         differences = [_worst(values, expected, single) for values in each]
         verdicts = [
@@ -181,7 +180,7 @@ def _c_way(name: str, function: Callable[..., object], way: str) -> _Way:
     found = array.array("d", x)
     if way == "boxed":
         return _Way(name, Timer(lambda: array.array("d", map(function, x))), _C_LENGTH)  # type: ignore[type-var]  # they return floats
-    return _Way(name, Timer(lambda: _call_loop(function, "d:d", way, found, x)), _C_LENGTH)
+    return _Way(name, Timer(lambda: _ext.call_loop(function, "d:d", way, found, x)), _C_LENGTH)
 
 
 def _measure(ways: Sequence[_Way]) -> None:

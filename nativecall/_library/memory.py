@@ -234,15 +234,10 @@ def assign(owner: Owner, ctype: FFIType, address: int, init: object, who: str) -
                 "items"
             )
         _check_counts(ctype, init, who)
-    made = _made(owner, ctype, init, who)
+    row = row_of(owner, ctype if ctype.kind == "array" else pointer_to(ctype))
+    made = _ext.make(row, init, who)
     _lib.ffi.memmove(_lib.ffi.cast("char *", address), made, _lib.ffi.sizeof(ctype))
     return [made] if leads_on(ctype) else []
-
-
-def _made(owner: Owner, ctype: FFIType, init: object, who: Who) -> FFIData:
-    """Allocate a whole array, struct or union."""
-    row = row_of(owner, ctype if ctype.kind == "array" else pointer_to(ctype))
-    return _ext.make(row, init, who)
 
 
 def _check_counts(ctype: FFIType, init: object, who: str) -> None:

@@ -12,8 +12,8 @@ from types import FunctionType
 from .. import _ext
 from .._cdecl.spelling import parse, parse_type
 from .._errors import TYPE_CHECKING, SignatureError, did_you_mean, refuse_reload
-from .._types.ctype import CType, Scalar
-from .._types.derived import Array, object_offsets
+from .._types.ctype import CType
+from .._types.derived import object_offsets
 from .._types.signature import Signature
 
 if TYPE_CHECKING:
@@ -246,8 +246,3 @@ def check_self(signature: Signature) -> None:
         )
     if signature.variadic:
         raise TypeError(f"a method cannot be variadic (got {signature.text!r})")
-
-
-def is_array_of_numbers(ctype: CType) -> bool:
-    """Return whether a field of this type reads as a NumPy array over the object's memory."""
-    return isinstance(ctype, Array) and isinstance(ctype.item, Scalar)

@@ -7,13 +7,12 @@ from types import SimpleNamespace
 from .. import _ext, _lib
 from .._cdecl.spelling import parse_type
 from .._errors import TYPE_CHECKING, extra
-from .._types.ctype import CType
+from .._types.ctype import CType, Scalar
 from .._types.derived import Array, Struct, inner_types
 from .._values import callinterface, foreign
 from .._values.calloptions import DEFAULT as _POLICIES
 from .._values.dtypes import dtype_of
 from .._values.storage import by_name, layout, load, replace
-from .declared import is_array_of_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +25,7 @@ _POINTERS = ("pointer", "voidptr", "function")
 
 def loader(ctype: CType) -> Callable[[object, int], object]:
     """Return a function that reads a field, called with an object and the field's address."""
-    if is_array_of_numbers(ctype):
-        assert isinstance(ctype, Array)
+    if isinstance(ctype, Array) and isinstance(ctype.item, Scalar):
         extra("numpy", "a field that is an array")
         form, shape = dtype_of(ctype.item), ctype.shape
         return lambda object, address: _array(object, address, shape, form)

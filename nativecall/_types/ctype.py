@@ -258,11 +258,6 @@ class Scalar(Plain):
     native: bool
     signed: bool
 
-    @property
-    def code(self) -> str:
-        """Canonical code."""
-        return self.text
-
 
 def join(base: str, declarator: str) -> str:
     """Return a declaration from its specifiers and its declarator."""

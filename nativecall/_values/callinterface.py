@@ -69,14 +69,9 @@ def _of(signature: Signature, hidden: int, policies: Policies) -> CallInterface:
     if policies.check is not None:
         # The user's check may be unhashable, and the cache must not keep it alive.
         return _ext.callinterface(signature, hidden, policies)
-    key = signature.function.named, *_said(signature), hidden, policies
-    return _made.get(key) or _made.keep(key, _ext.callinterface(signature, hidden, policies))
-
-
-def _said(signature: Signature) -> tuple[object, ...]:
-    """Return the parts of a signature, other than its types, that affect calls."""
     said = signature.names, signature.readonly, signature.characters, signature.lengths
-    return *said, written(signature.written)
+    key = signature.function.named, *said, written(signature.written), hidden, policies
+    return _made.get(key) or _made.keep(key, _ext.callinterface(signature, hidden, policies))
 
 
 def written(text: str) -> str:

@@ -110,10 +110,6 @@ class Policies(NamedTuple):
     out: tuple[Out, ...] = ()
     keep: str | int = "call"
 
-    def options(self) -> dict[str, Foreign]:
-        """Return the policies as options of `wrap`."""
-        return self._asdict()
-
     @property
     def steps(self) -> list[str]:
         """The names of the given options that call plans support, but trampolines do not."""
