@@ -115,10 +115,16 @@ NcCallable *nc_entries_part(NcCallable *self, PyObject *signature)
     return nc_more(self)->parts != NULL ? part_at(self, 0) : self;
 }
 
+/* Whether this thread made a copy for one entry. Reads nothing that others change in the copy. */
+static inline int is_mine(PyObject *only)
+{
+    return only == NULL || NC_IS_THREAD(nc_more((NcCallable *)(void *)only)->thread);
+}
+
 PyObject *nc_entries_only(NcCallable *self)
 {
     PyObject *only = nc_kept(&nc_more(self)->only);
-    while (only != NULL && !NC_OWNED(only)) {
+    while (!is_mine(only)) {
         only = nc_kept(&nc_more((NcCallable *)(void *)only)->only);
     }
     if (NC_UNLIKELY(only == NULL)) {
@@ -127,9 +133,10 @@ PyObject *nc_entries_only(NcCallable *self)
         only = more != NULL ? nc_callable_alone(self) : NULL;
         NcMore *own = only != NULL ? nc_callable_more((NcCallable *)(void *)only) : NULL;
         PyObject *before = own != NULL ? more->only : NULL;
-        if (own == NULL || (before != NULL && NC_OWNED(before))) { /* another thread was first */
+        if (own == NULL || (before != NULL && is_mine(before))) { /* another call was first */
             Py_XSETREF(only, before);
         } else {
+            own->thread = NC_THREAD;
             own->only = before;
             nc_store_release_ptr(&more->only, only);
         }
@@ -141,7 +148,7 @@ PyObject *nc_entries_only(NcCallable *self)
 PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
 {
     NcCallable *part = part_for((NcCallable *)(void *)object, signature);
-    if (part != NULL && ((PyObject *)part == object || !NC_OWNED(part))) {
+    if (part != NULL && ((PyObject *)part == object || NC_WITHOUT_GIL)) {
         part = (NcCallable *)(void *)nc_entries_only(part);
     }
     if (part != NULL && NC_UNLIKELY(!__atomic_load_n(&nc_more(part)->is_entry, __ATOMIC_RELAXED))) {

@@ -7,7 +7,9 @@
  *   holds. Another thread may be freeing the object. The list calls NC_FINDABLE for each object.
  * - NC_SHARE lets threads use an object without counting their references, so that they do not
  *   contend for its count. Only the collector frees such an object (PEP 703).
- * - NC_OWNED returns whether this thread counts an object's references without contention.
+ * - NC_OWNED returns whether this thread counts an object's references without contention, as it
+ *   does for each object that it creates. NC_THREAD is the number of this thread, which
+ *   NC_IS_THREAD compares. A thread may get the number of one that ended.
  * - NC_BEGIN_SECTION and NC_END_SECTION enclose a critical section of an object (PEP 703).
  * - NC_CRITICAL(function, Type) wraps a method or getter that changes its object in a critical
  *   section; NC_WITH_LOCK(function) names the result. The function may run Python code.
@@ -38,6 +40,8 @@
 #define NC_FINDABLE(object) PyUnstable_EnableTryIncRef((PyObject *)(object))
 #define NC_FOUND(object) PyUnstable_TryIncRef((PyObject *)(object))
 #define NC_OWNED(object) _Py_IsOwnedByCurrentThread((PyObject *)(object))
+#define NC_THREAD _Py_ThreadId()
+#define NC_IS_THREAD(number) ((number) == NC_THREAD)
 #define NC_SHARE(object) ((void)PyUnstable_Object_EnableDeferredRefcount((PyObject *)(object)))
 #define NC_ALONE(change, given) PyUnstable_GC_VisitObjects(change, given)
 #else
@@ -49,6 +53,8 @@
 #define NC_FINDABLE(object) ((void)(object))
 #define NC_FOUND(object) (Py_INCREF(object), 1)
 #define NC_OWNED(object) ((void)(object), 1)
+#define NC_THREAD 0u
+#define NC_IS_THREAD(number) 1
 #define NC_SHARE(object) ((void)(object))
 #define NC_ALONE(change, given) ((void)change(NULL, given))
 #endif
