@@ -3,15 +3,23 @@
 
 #if defined(Py_GIL_DISABLED)
 
-enum { ROWS = 8, ENDS = 1, ONE = 2 }; /* a row holds ONE for each run, and ENDS */
+enum { ROWS = NC_THREAD_ROWS, ENDS = 1, ONE = 2 }; /* a row holds ONE for each run, and ENDS */
 
 static NcRunsRow none; /* instead of rows, if the end comes before another thread */
+
+size_t nc_thread_row(void)
+{
+    static size_t threads;
+    static NC_THREAD_LOCAL size_t thread; /* its number, from 1 */
+    if (NC_UNLIKELY(thread == 0)) {
+        thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    }
+    return thread % ROWS;
+}
 
 /* Returns the row of this thread. */
 static size_t *row_of(NcRuns *self, int is_owner)
 {
-    static size_t threads;
-    static NC_THREAD_LOCAL size_t thread; /* its number, from 1 */
     NcRunsRow *rows = __atomic_load_n(&self->rows, __ATOMIC_ACQUIRE);
     if (rows == NULL && !is_owner) {
         NcRunsRow *made = (NcRunsRow *)PyMem_RawCalloc(ROWS, sizeof *made);
@@ -25,10 +33,7 @@ static size_t *row_of(NcRuns *self, int is_owner)
     if (rows == NULL || rows == &none) {
         return &self->count;
     }
-    if (NC_UNLIKELY(thread == 0)) {
-        thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
-    }
-    return &rows[thread % ROWS].count;
+    return &rows[nc_thread_row()].count;
 }
 
 size_t *nc_runs_begin(NcRuns *self, int is_owner)

@@ -12,6 +12,11 @@
 
 #if defined(Py_GIL_DISABLED)
 
+enum { NC_THREAD_ROWS = 8 };
+
+/* The row of this thread in tables whose threads must not contend. More threads share rows. */
+size_t nc_thread_row(void);
+
 typedef struct {
     size_t count;
     char rest[64 - sizeof(size_t)]; /* of a cache line */
@@ -37,6 +42,8 @@ int nc_runs_over(NcRuns *self);
 void nc_runs_free(NcRuns *self);
 
 #else /* runs hold references */
+enum { NC_THREAD_ROWS = 1 };
+#define nc_thread_row() 0
 #define nc_runs_begin(self, is_owner) NULL
 #define nc_runs_leave(self, row) 0
 #define nc_runs_end(self) 1

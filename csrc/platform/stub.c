@@ -8,9 +8,9 @@
 
 #include "exceptions.h"
 #include "functions.h"
-#include "links.h"
 #include "lock.h"
 #include "pages.h"
+#include "runs.h"
 
 #include "nativecall/detail/compat.h"
 
@@ -35,20 +35,26 @@ extern unsigned char nc_stubs[NC_STUB_REGION] __attribute__((visibility("hidden"
 extern unsigned char nc_slots[NC_STUB_REGION] __attribute__((visibility("hidden")));
 void nc_stub_ended(void);
 
-/* A region of stubs. Its free slots form a queue, linked through their contexts. */
-typedef struct Region {
-    unsigned char *stubs;
-    NcStubSlot *first; /* of the queue; NULL if all opened slots are in use */
+/* Free slots, linked through their contexts. Each row of threads has a queue (platform/runs.h), and
+ * opens granules for it. A slot stays in its granule's queue, whichever thread frees it. */
+typedef struct {
+    NcStubSlot *first; /* NULL if all are in use */
     NcStubSlot *last;
-    PyObject **names;    /* names of freed stubs; NULL before the first stub is freed */
-    size_t opened;       /* bytes of slots */
-    struct Region *next; /* list of regions with room */
-    struct Region **from;
+    NcLock lock; /* guards the queue, and the names of its slots */
+    char rest[64 - 2 * sizeof(void *) - sizeof(NcLock)]; /* of a cache line */
+} Queue;
+
+/* A region of stubs. */
+typedef struct {
+    unsigned char *stubs;
+    size_t opened;                                   /* bytes of slots */
+    PyObject *names[NC_STUB_REGION / NC_STUB_BYTES]; /* of freed stubs, or NULL */
 } Region;
 
-static Region compiled_in = {.stubs = nc_stubs};
-static Region *with_room;
-static NcLock lock; /* guards the regions, their queues and names */
+static Queue queues[NC_THREAD_ROWS];
+static Region compiled_in;
+static Region *newest; /* the region whose granules are opened; NULL before the first */
+static NcLock lock;    /* guards `newest` and what it has opened; taken after a queue's lock */
 
 /* The distance in bytes from a stub to its slot. */
 static size_t distance(void)
@@ -61,22 +67,18 @@ static NcStubSlot *slot_of(void *stub)
     return (NcStubSlot *)(void *)((unsigned char *)stub + distance());
 }
 
-static Region *region_of(const NcStubSlot *slot)
+/* The first slot of the granule of a slot: its context is the region, and its code the queue. */
+static const NcStubSlot *granule_of(const NcStubSlot *slot)
 {
-    NcStubSlot *slots = (NcStubSlot *)((uintptr_t)slot & ~(uintptr_t)(GRANULE - 1));
-    return (Region *)slots->context;
+    return (const NcStubSlot *)((uintptr_t)slot & ~(uintptr_t)(GRANULE - 1));
 }
 
 /* The address at which the name for a slot is stored. */
-static PyObject **name_of(Region *region, const NcStubSlot *slot)
+static PyObject **name_of(const NcStubSlot *slot)
 {
+    Region *region = (Region *)granule_of(slot)->context;
     size_t at = (size_t)((const unsigned char *)slot - (region->stubs + distance()));
     return &region->names[at / NC_STUB_BYTES];
-}
-
-static int has_room(const Region *region)
-{
-    return region->first != NULL || region->opened < NC_STUB_REGION;
 }
 
 /* ---- copies of the code ---------------------------------------------------------------------- */
@@ -197,8 +199,7 @@ static PyObject *first_of(PyObject *name)
  * is read here may change while the stub is free. */
 __attribute__((used)) void nc_stub_called_after_end(const NcStubSlot *slot)
 {
-    Region *region = region_of(slot);
-    PyObject *name = region->names != NULL ? *name_of(region, slot) : NULL;
+    PyObject *name = *name_of(slot);
     fputs("Fatal error: a C function pointer made by nativecall was called after its Python object "
           "was freed",
           stderr);
@@ -227,26 +228,26 @@ void nc_stub_require(const NcStubSlot *slot, const void *context)
     }
 }
 
-static void append_free(Region *region, NcStubSlot *slot)
+static void append_free(Queue *queue, NcStubSlot *slot)
 {
     nc_store_relaxed_ptr(&slot->code, (void *)(uintptr_t)nc_stub_ended);
     nc_store_relaxed_ptr(&slot->context, NULL);
-    if (region->first == NULL) {
-        region->first = slot;
+    if (queue->first == NULL) {
+        queue->first = slot;
     } else {
-        region->last->context = slot;
+        queue->last->context = slot;
     }
-    region->last = slot;
+    queue->last = slot;
 }
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* Adds a region with room. Returns 0, or -1 with an exception. */
-static int make_region(void)
+/* Returns a new region, or NULL with an exception. */
+static Region *make_region(void)
 {
-    if (compiled_in.opened == 0) {
-        NC_LINK(with_room, &compiled_in);
-        return 0;
+    if (newest == NULL) {
+        compiled_in.stubs = nc_stubs;
+        return &compiled_in;
     }
     Region *region = (Region *)calloc(1, sizeof(*region));
     errno = ENOMEM; /* if the system refuses the mapping, mmap sets another error */
@@ -258,8 +259,7 @@ static int make_region(void)
         }
         if (region != NULL && copy_stubs(memory)) {
             region->stubs = memory;
-            NC_LINK(with_room, region);
-            return 0;
+            return region;
         }
         nc_pages_unmap(memory + distance(), NC_STUB_REGION);
         nc_pages_unmap(memory, NC_STUB_REGION);
@@ -273,43 +273,42 @@ static int make_region(void)
             "this system refuses more executable memory, and all C function pointers that fit in "
             "the existing memory are in use: close callbacks that C no longer calls");
     }
-    return -1;
+    return NULL;
 }
 
-static void open_granule(Region *region)
+/* Opens a granule, and adds its slots to a queue. Returns 0, or -1 with an exception. */
+static int open_granule(Queue *queue)
 {
-    unsigned char *slots = region->stubs + distance() + region->opened;
-    region->opened += GRANULE;
-    ((NcStubSlot *)(void *)slots)->context = region;
-    for (size_t at = NC_STUB_BYTES; at < GRANULE; at += NC_STUB_BYTES) {
-        append_free(region, (NcStubSlot *)(void *)(slots + at));
+    NC_LOCK(&lock);
+    Region *region = newest != NULL && newest->opened < NC_STUB_REGION ? newest : make_region();
+    if (region != NULL) {
+        unsigned char *slots = region->stubs + distance() + region->opened;
+        newest = region;
+        region->opened += GRANULE;
+        *(NcStubSlot *)(void *)slots = (NcStubSlot){.context = region, .code = queue};
+        for (size_t at = NC_STUB_BYTES; at < GRANULE; at += NC_STUB_BYTES) {
+            append_free(queue, (NcStubSlot *)(void *)(slots + at));
+        }
     }
+    NC_UNLOCK(&lock);
+    return region != NULL ? 0 : -1;
 }
 
 void *nc_stub_new(void *code, void *context)
 {
-    PyObject *name = NULL;
-    NC_LOCK(&lock);
-    if (with_room == NULL && make_region() < 0) {
-        NC_UNLOCK(&lock);
+    Queue *queue = &queues[nc_thread_row()];
+    NC_LOCK(&queue->lock);
+    if (queue->first == NULL && open_granule(queue) < 0) {
+        NC_UNLOCK(&queue->lock);
         return NULL;
     }
-    Region *region = with_room;
-    if (region->first == NULL) {
-        open_granule(region);
-    }
-    NcStubSlot *slot = region->first;
-    region->first = (NcStubSlot *)slot->context;
-    if (!has_room(region)) {
-        NC_UNLINK(region);
-    }
+    NcStubSlot *slot = queue->first;
+    queue->first = (NcStubSlot *)slot->context;
     slot->context = context;
     slot->code = code;
-    if (region->names != NULL) {
-        name = *name_of(region, slot);
-        *name_of(region, slot) = NULL;
-    }
-    NC_UNLOCK(&lock);
+    PyObject *name = *name_of(slot);
+    *name_of(slot) = NULL;
+    NC_UNLOCK(&queue->lock);
     Py_XDECREF(name); /* may run Python code: a subclass of str may have a finaliser */
     return (unsigned char *)slot - distance();
 }
@@ -320,25 +319,15 @@ void nc_stub_free(void *stub, PyObject *name)
         Py_XDECREF(name);
         return;
     }
-    Region *region = region_of(slot_of(stub));
+    NcStubSlot *slot = slot_of(stub);
+    Queue *queue = (Queue *)granule_of(slot)->code;
     if (!is_readable(first_of(name))) {
         Py_CLEAR(name);
     }
-    NC_LOCK(&lock);
-    int was_full = !has_room(region);
-    append_free(region, slot_of(stub));
-    if (was_full) {
-        NC_LINK(with_room, region);
-    }
-    if (region->names == NULL) {
-        region->names = (PyObject **)calloc(NC_STUB_REGION / NC_STUB_BYTES, sizeof(PyObject *));
-    }
-    if (region->names != NULL) { /* the name is stored until the stub is reused */
-        *name_of(region, slot_of(stub)) = name;
-        name = NULL;
-    }
-    NC_UNLOCK(&lock);
-    Py_XDECREF(name);
+    NC_LOCK(&queue->lock);
+    append_free(queue, slot);
+    *name_of(slot) = name; /* until the stub is reused */
+    NC_UNLOCK(&queue->lock);
 }
 
 #else

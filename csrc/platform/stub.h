@@ -14,11 +14,12 @@
  * is ever writable and executable at the same time. If all of this fails, or stubs.S does not
  * support the processor, nc_stub_new raises RuntimeError.
  *
- * Until a freed stub is reused, calling it prints its name and ends the process. Within a region,
- * the stub that was freed first is reused first. Regions are never unmapped, so memory use stays at
- * the maximum number of stubs that existed at one time.
+ * Until a freed stub is reused, calling it prints its name and ends the process. The stub that was
+ * freed first is reused first. Without the GIL, this holds for the stubs that one thread creates.
+ * Regions are never unmapped, so memory use stays at the maximum number of stubs that existed at
+ * one time.
  *
- * Threads: new and free need the GIL. Calls need nothing: a slot is complete before its stub's
+ * Threads: new and free need the GIL, or an attached thread. Calls need nothing: a slot is complete before its stub's
  * address is published, and does not change while the stub is in use. */
 #pragma once
 
