@@ -76,6 +76,54 @@ NC_NOINLINE PyObject *nc_object_revive(NcObject *object)
     return self;
 }
 
+/* An object without memory of its own. It stands for an object's reference to its type. */
+typedef struct {
+    PyObject base;
+    PyTypeObject *type;
+} NcTypeReference;
+
+NC_STATIC void nc_reference_del(PyObject *self)
+{
+    Py_SET_TYPE(self, ((NcTypeReference *)(void *)self)->type);
+}
+
+NC_STATIC void nc_reference_dealloc(PyObject *self)
+{
+    (void)self;
+}
+
+/* Return the type of NcTypeReference, or NULL with an exception. */
+NC_STATIC PyTypeObject *nc_reference_type(void)
+{
+    static PyTypeObject base;
+    base.tp_name = "nativecall.TypeReferenceBase";
+    base.tp_basicsize = sizeof(NcTypeReference);
+    base.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    base.tp_dealloc = nc_reference_dealloc;
+    PyTypeObject *type =
+        PyType_Ready(&base) < 0
+            ? NULL
+            : (PyTypeObject *)PyObject_CallFunction((PyObject *)&PyType_Type, "s(O){s()}",
+                                                    "TypeReference", &base, "__slots__");
+    if (type != NULL) {
+        type->tp_del = nc_reference_del;
+    }
+    return type;
+}
+
+/* Release a reference that CPython added when it created an object of a type. CPython counts these
+ * references for each thread, without a public function, and Py_DECREF would write to a count that
+ * all threads share. But CPython's own deallocator reads the type after tp_del, and releases a
+ * reference to it at the end. */
+NC_STATIC void nc_reference_release(PyTypeObject *type)
+{
+    NcTypeReference reference;
+    memset(&reference, 0, sizeof reference);
+    Py_SET_TYPE(&reference.base, nc_objects->reference);
+    reference.type = type;
+    nc_objects->statement_dealloc(&reference.base);
+}
+
 /* tp_dealloc: tear down and free a Python object, and release its native reference. A finalizer
  * runs with a reference of its own. If that reference is the last one in the end, CPython
  * deallocates the object again. If native code holds the native object, that takes over the
@@ -114,7 +162,7 @@ NC_STATIC void nc_object_dealloc(PyObject *self)
     nc_object_release(object);
     nc_objects_settle();
     if (!gives) {
-        Py_DECREF(type);
+        nc_reference_release(type);
     }
 }
 

@@ -314,6 +314,11 @@ NC_STATIC PyObject *nc_objects_publish(PyObject *module)
     shared.class_size = (uint32_t)sizeof(NcClass);
     shared.head_size = (uint32_t)NC_OBJECT_HEAD;
     shared.provider = NC_PROVIDER;
+#if defined(Py_GIL_DISABLED)
+    if ((shared.reference = nc_reference_type()) == NULL) {
+        return NULL;
+    }
+#endif
     shared.metatype = nc_objecttype_bundled();
     nc_objects = &shared;
     if (shared.metatype != NULL && (shared.root = nc_object_root()) != NULL) {
