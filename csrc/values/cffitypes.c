@@ -37,7 +37,8 @@ PyObject *nc_type_asked(PyObject *value, int known)
 void *nc_address_asked(PyObject *pointer, PyObject *type)
 {
     void *address = nc_cffi_address(pointer, type);
-    if (address != NULL && nc_is_cdata(pointer) && nc_word_of_cffi(pointer) == address) {
+    if (!nc_load_relaxed_size(&nc_cffi_is_direct) && address != NULL && nc_is_cdata(pointer) &&
+        nc_word_of_cffi(pointer) == address) { /* written once, because threads read it often */
         nc_store_relaxed_size(&nc_cffi_is_direct, 1);
     }
     return address;
