@@ -420,7 +420,11 @@ PyObject *nc_caller(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_TypeError, "the class must be a subclass of the callable type");
         return NULL;
     }
-    return PyCFunction_New(&method, args);
+    PyObject *made = PyCFunction_New(&method, args);
+    if (made != NULL) {
+        NC_SHARE(made); /* a global of a module, which CPython would count at each use */
+    }
+    return made;
 }
 
 static int pycallback_traverse(PyObject *object, visitproc visit, void *arg)

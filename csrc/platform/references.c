@@ -29,11 +29,27 @@ static size_t place_of(const void *object)
     return (size_t)((uint64_t)(uintptr_t)object * 0x9E3779B97F4A7C15u >> (64 - BITS));
 }
 
+/* A place has a second one, so that two objects in use do not replace each other all the time. */
+#define OTHER(places, place) (&(places)[((place) - (places)) ^ 1])
+
+/* Returns the place of an object, or its first place if it has none. */
+static Saved *saved(const void *object)
+{
+    Saved *first = &table->saved[place_of(object)];
+    Saved *second = OTHER(table->saved, first);
+    return second->object == object ? second : first;
+}
+
 static void drop(PyObject *object, size_t count)
 {
     while (count-- > 0) {
         Py_DECREF(object);
     }
+}
+
+static int is_found(const Found *found, const PyObject *dict, const PyObject *key)
+{
+    return found->key == key && found->dict == dict;
 }
 
 static void forget(const Found *found)
@@ -75,12 +91,17 @@ PyObject *nc_shared_get(PyObject *dict, PyObject *key)
         make_table();
     }
     Found *found = table != NULL ? &table->found[place_of(key)] : NULL;
-    if (NC_LIKELY(found != NULL && found->key == key && found->dict == dict)) {
+    Found *other = table != NULL ? OTHER(table->found, found) : NULL;
+    if (NC_LIKELY(found != NULL && is_found(found, dict, key))) {
         return nc_shared_ref(found->value);
+    }
+    if (other != NULL && is_found(other, dict, key)) {
+        return nc_shared_ref(other->value);
     }
     PyObject *value = nc_dict_get(dict, key); /* may run Python code, which may use the table */
     if (value != NULL && found != NULL) {
-        const Found before = *found;
+        const Found before = *other;
+        *other = *found;
         *found = (Found){Py_NewRef(dict), Py_NewRef(key), Py_NewRef(value)};
         forget(&before);
     }
@@ -89,7 +110,10 @@ PyObject *nc_shared_get(PyObject *dict, PyObject *key)
 
 void *nc_shared_ref(void *object)
 {
-    Saved *place = table != NULL ? &table->saved[place_of(object)] : NULL;
+    if (NC_UNLIKELY(table == NULL)) {
+        make_table();
+    }
+    Saved *place = table != NULL ? saved(object) : NULL;
     if (place == NULL || place->object != object) {
         return Py_NewRef((PyObject *)object);
     }
@@ -104,17 +128,18 @@ void *nc_shared_ref(void *object)
 
 void nc_shared_drop(void *object)
 {
-    Saved *place = table != NULL && object != NULL ? &table->saved[place_of(object)] : NULL;
+    Saved *place = table != NULL && object != NULL ? saved(object) : NULL;
     if (place == NULL) {
         Py_XDECREF((PyObject *)object);
         return;
     }
     if (place->object != object) {
-        const Saved before = *place;
-        *place = (Saved){(PyObject *)object, 0};
-        drop(before.object, before.count);
-    }
-    if (++place->count > MOST) {
+        Saved *other = OTHER(table->saved, place);
+        const Saved before = *other;
+        *other = *place;
+        *place = (Saved){(PyObject *)object, 1};
+        drop(before.object, before.count); /* may run Python code */
+    } else if (++place->count > MOST) {
         place->count -= MOST / 2;
         drop((PyObject *)object, MOST / 2);
     }

@@ -5,6 +5,7 @@
 #include "platform/address.h"
 #include "text.h"
 #include "platform/lock.h"
+#include "platform/references.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -93,7 +94,7 @@ static inline Record *record_alloc(Layout *layout, int is_view)
         self->layout = layout;
         self->kept = NULL;
     }
-    Py_INCREF(layout);
+    (void)nc_shared_ref(layout);
     self->owner = NULL;
     return self;
 }
@@ -101,7 +102,9 @@ static inline Record *record_alloc(Layout *layout, int is_view)
 static void record_free(Record *self)
 {
     PyObject_GC_Del(self);
-    Py_DECREF(nc_record_class);
+    if (!NC_WITHOUT_GIL) { /* else CPython counted it for the thread; the class is never freed */
+        Py_DECREF(nc_record_class);
+    }
 }
 
 /* Free a Record that no longer owns anything, or put it on the free list. */
@@ -116,7 +119,7 @@ static inline void record_end(Record *self)
     } else {
         record_free(self);
     }
-    Py_DECREF(layout); /* may be the last reference */
+    nc_shared_drop(layout); /* may be the last reference */
 }
 
 static PyObject *view_of(PyObject *layout, PyObject *owner, char *memory)
