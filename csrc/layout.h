@@ -193,9 +193,10 @@ typedef struct {
                                          by the callable; else NULL */
     int takes_fields; /* for a method: whether C gets the address of the class's own fields, not
                          of the object */
-    uintptr_t thread; /* NC_THREAD of the thread that this copy for one entry is for */
-    size_t changes;   /* how often `foreign` was emptied */
-    int is_entry;     /* f[signature] returned it, so it must not change */
+    uintptr_t
+        thread;     /* atomic: NC_THREAD of the thread that got it as an entry, and that made it */
+    size_t changes; /* how often `foreign` was emptied */
+    int is_entry;   /* f[signature] returned it, so it must not change */
 } NcMore;
 
 typedef struct NcCallable {

@@ -115,16 +115,19 @@ NcCallable *nc_entries_part(NcCallable *self, PyObject *signature)
     return nc_more(self)->parts != NULL ? part_at(self, 0) : self;
 }
 
-/* Whether this thread made a copy for one entry. Reads nothing that others change in the copy. */
+/* Whether this thread made a callable that f[signature] returns. Once it is known, reads nothing of
+ * the callable that other threads write. */
 static inline int is_mine(PyObject *only)
 {
-    return only == NULL || NC_IS_THREAD(nc_more((NcCallable *)(void *)only)->thread);
+    const NcMore *more = nc_more((NcCallable *)(void *)only);
+    const uintptr_t thread = NC_WITHOUT_GIL ? nc_load_relaxed_uintptr(&more->thread) : 0;
+    return thread != 0 ? thread == NC_THREAD : NC_OWNED(only);
 }
 
 PyObject *nc_entries_only(NcCallable *self)
 {
     PyObject *only = nc_kept(&nc_more(self)->only);
-    while (!is_mine(only)) {
+    while (only != NULL && !is_mine(only)) {
         only = nc_kept(&nc_more((NcCallable *)(void *)only)->only);
     }
     if (NC_UNLIKELY(only == NULL)) {
@@ -136,7 +139,6 @@ PyObject *nc_entries_only(NcCallable *self)
         if (own == NULL || (before != NULL && is_mine(before))) { /* another call was first */
             Py_XSETREF(only, before);
         } else {
-            own->thread = NC_THREAD;
             own->only = before;
             nc_store_release_ptr(&more->only, only);
         }
@@ -148,7 +150,7 @@ PyObject *nc_entries_only(NcCallable *self)
 PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
 {
     NcCallable *part = part_for((NcCallable *)(void *)object, signature);
-    if (part != NULL && ((PyObject *)part == object || NC_WITHOUT_GIL)) {
+    if (part != NULL && ((PyObject *)part == object || !is_mine((PyObject *)part))) {
         part = (NcCallable *)(void *)nc_entries_only(part);
     }
     if (part != NULL && NC_UNLIKELY(!__atomic_load_n(&nc_more(part)->is_entry, __ATOMIC_RELAXED))) {
@@ -156,6 +158,7 @@ PyObject *nc_entries_subscript(PyObject *object, PyObject *signature)
         if (more == NULL) {
             return NULL;
         }
+        nc_store_relaxed_uintptr(&more->thread, NC_THREAD);
         __atomic_store_n(&more->is_entry, 1, __ATOMIC_RELAXED);
         (void)nc_callable_shared((PyObject *)part);
     }

@@ -8,8 +8,8 @@
  * - NC_SHARE lets threads use an object without counting their references, so that they do not
  *   contend for its count. Only the collector frees such an object (PEP 703).
  * - NC_OWNED returns whether this thread counts an object's references without contention, as it
- *   does for each object that it creates. NC_THREAD is the number of this thread, which
- *   NC_IS_THREAD compares. A thread may get the number of one that ended.
+ *   does for each object that it creates. NC_THREAD is the number of this thread. A thread may get
+ *   the number of one that ended.
  * - NC_BEGIN_SECTION and NC_END_SECTION enclose a critical section of an object (PEP 703).
  * - NC_CRITICAL(function, Type) wraps a method or getter that changes its object in a critical
  *   section; NC_WITH_LOCK(function) names the result. The function may run Python code.
@@ -41,7 +41,6 @@
 #define NC_FOUND(object) PyUnstable_TryIncRef((PyObject *)(object))
 #define NC_OWNED(object) _Py_IsOwnedByCurrentThread((PyObject *)(object))
 #define NC_THREAD _Py_ThreadId()
-#define NC_IS_THREAD(number) ((number) == NC_THREAD)
 #define NC_SHARE(object) ((void)PyUnstable_Object_EnableDeferredRefcount((PyObject *)(object)))
 #define NC_ALONE(change, given) PyUnstable_GC_VisitObjects(change, given)
 #else
@@ -54,7 +53,6 @@
 #define NC_FOUND(object) (Py_INCREF(object), 1)
 #define NC_OWNED(object) ((void)(object), 1)
 #define NC_THREAD 0u
-#define NC_IS_THREAD(number) 1
 #define NC_SHARE(object) ((void)(object))
 #define NC_ALONE(change, given) ((void)change(NULL, given))
 #endif

@@ -389,5 +389,6 @@ def test_threads_leave_nothing(lib):
         gc.collect()
         return sys.getallocatedblocks()
 
-    found = [blocks() for _ in range(5)]
+    # Freed pointers keep their names until they are used again: a thousand of them.
+    found = [blocks() for _ in range(16)]
     assert min(after - before for before, after in itertools.pairwise(found)) < 40

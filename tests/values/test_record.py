@@ -19,7 +19,7 @@ import nativecall as nc
 from nativecall._cdecl.spelling import parse_type
 from nativecall._values import storage
 from support.declared import type_of
-from support.threads import each
+from support.threads import HAS_GIL, each
 
 TEXT = """
 struct inner { short n; double x; };
@@ -502,7 +502,9 @@ def test_a_layout_frees_the_records_that_ended(text, most):
         kept = sys.getallocatedblocks() - made
         del layout
         left = sys.getallocatedblocks() - before
-    assert (kept <= most + 4, left <= 4) == (True, True), (kept, left)
+    # Without the GIL, the thread keeps the layout with its references (csrc/platform/references.h).
+    layouts = 4 if HAS_GIL else 16
+    assert (kept <= most + 4, left <= layouts) == (True, True), (kept, left)
 
 
 def test_a_large_result_ends_with_the_call_that_raised(records, fails):
