@@ -152,14 +152,14 @@ typedef struct NcCallInterface {
 /* As Py_NewRef and Py_XDECREF. Threads share only interfaces that hold no objects of users. */
 static inline NcCallInterface *nc_hold_interface(NcCallInterface *cif)
 {
-    return (NcCallInterface *)(cif->check == NULL && cif->owns == NULL
+    return (NcCallInterface *)(NC_WITHOUT_GIL && cif->check == NULL && cif->owns == NULL
                                    ? nc_shared_ref(cif)
                                    : Py_NewRef((PyObject *)cif));
 }
 
 static inline void nc_drop_interface(NcCallInterface *cif)
 {
-    if (cif != NULL && cif->check == NULL && cif->owns == NULL) {
+    if (NC_WITHOUT_GIL && cif != NULL && cif->check == NULL && cif->owns == NULL) {
         nc_shared_drop(cif);
     } else {
         Py_XDECREF((PyObject *)cif);
