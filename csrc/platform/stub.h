@@ -19,8 +19,8 @@
  * Regions are never unmapped, so memory use stays at the maximum number of stubs that existed at
  * one time.
  *
- * Threads: new and free need the GIL, or an attached thread. Calls need nothing: a slot is complete before its stub's
- * address is published, and does not change while the stub is in use. */
+ * Threads: new and free need the GIL, or an attached thread. Calls need nothing: a slot is complete
+ * before its stub's address is published, and does not change while the stub is in use. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
