@@ -54,7 +54,8 @@ typedef struct {
 static Queue queues[NC_THREAD_ROWS];
 static Region compiled_in;
 static Region *newest; /* the region whose granules are opened; NULL before the first */
-static NcLock lock;    /* guards `newest` and what it has opened; taken after a queue's lock */
+static NcLock lock; /* guards `newest` and its `opened`. No thread takes another lock while it holds
+                          this one or a queue's: it could wait there, and os.fork stop it */
 
 /* The distance in bytes from a stub to its slot. */
 static size_t distance(void)
@@ -279,28 +280,37 @@ static Region *make_region(void)
 /* Opens a granule, and adds its slots to a queue. Returns 0, or -1 with an exception. */
 static int open_granule(Queue *queue)
 {
+    unsigned char *slots = NULL;
     NC_LOCK(&lock);
     Region *region = newest != NULL && newest->opened < NC_STUB_REGION ? newest : make_region();
     if (region != NULL) {
-        unsigned char *slots = region->stubs + distance() + region->opened;
         newest = region;
+        slots = region->stubs + distance() + region->opened;
         region->opened += GRANULE;
-        *(NcStubSlot *)(void *)slots = (NcStubSlot){.context = region, .code = queue};
-        for (size_t at = NC_STUB_BYTES; at < GRANULE; at += NC_STUB_BYTES) {
-            append_free(queue, (NcStubSlot *)(void *)(slots + at));
-        }
     }
     NC_UNLOCK(&lock);
-    return region != NULL ? 0 : -1;
+    if (slots == NULL) {
+        return -1;
+    }
+    *(NcStubSlot *)(void *)slots = (NcStubSlot){.context = region, .code = queue};
+    NC_LOCK(&queue->lock);
+    for (size_t at = NC_STUB_BYTES; at < GRANULE; at += NC_STUB_BYTES) {
+        append_free(queue, (NcStubSlot *)(void *)(slots + at));
+    }
+    NC_UNLOCK(&queue->lock);
+    return 0;
 }
 
 void *nc_stub_new(void *code, void *context)
 {
     Queue *queue = &queues[nc_thread_row()];
     NC_LOCK(&queue->lock);
-    if (queue->first == NULL && open_granule(queue) < 0) {
+    while (queue->first == NULL) { /* another thread may take all slots of a new granule */
         NC_UNLOCK(&queue->lock);
-        return NULL;
+        if (open_granule(queue) < 0) {
+            return NULL;
+        }
+        NC_LOCK(&queue->lock);
     }
     NcStubSlot *slot = queue->first;
     queue->first = (NcStubSlot *)slot->context;

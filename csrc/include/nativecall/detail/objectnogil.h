@@ -98,7 +98,7 @@ NC_STATIC PyTypeObject *nc_reference_type(void)
     static PyTypeObject base;
     base.tp_name = "nativecall.TypeReferenceBase";
     base.tp_basicsize = sizeof(NcTypeReference);
-    base.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    base.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION;
     base.tp_dealloc = nc_reference_dealloc;
     PyTypeObject *type =
         PyType_Ready(&base) < 0
