@@ -293,7 +293,8 @@ def _function_argument(
         _check_gil(signature, entry[2], holder, who)
         return entry[1], holder
     if rows:
-        if signature == "v:" and _is_callback(native):
+        owners = () if native is None else native._owners
+        if signature == "v:" and any([isinstance(one, _ext.PyCallback) for one in owners]):
             return _any_function(value, who)
         known = [words(parse(row[0])) if shown else row[0] for row in rows]
         offers = f"; {value!r} offers {', '.join(map(repr, known))}"
@@ -331,10 +332,6 @@ def _rows_of(value: object) -> tuple[Native | None, list[tuple[str, int, int]] |
         return native, native._offered()
     offer = _ext.native_offer(value)
     return None, None if offer is None else offer[1]
-
-
-def _is_callback(native: Native | None) -> bool:
-    return native is not None and any([isinstance(one, _ext.PyCallback) for one in native._owners])
 
 
 def _any_function(value: object, who: str) -> tuple[object, ...]:

@@ -184,10 +184,14 @@ def spec_of(
     places = [
         (index, node.offset) for index, node in enumerate(plan.arguments) if isinstance(node, Bound)
     ]
+    policies: Policies = inner.policies
+    if policies.fortran and lengths(inner.signature):
+        # Thunks of Fortran procedures take the lengths of texts as ordinary arguments.
+        policies = policies._replace(fortran=False)
     return _ext.ThunkSpec(
         inner,
         wanted,
-        callinterface.of(plan.outer, plan.flags, _policies(inner)),
+        callinterface.of(plan.outer, plan.flags, policies),
         plan.flags,
         stack,
         plan.size,
@@ -217,17 +221,6 @@ def with_check(outer: CallInterface, flags: int, inner: CallInterface) -> CallIn
     """Return the call interface of a thunk, with the `check` of the function behind the thunk."""
     policies = outer.policies._replace(check=inner.policies.check)
     return callinterface.of(outer.signature, flags, policies)
-
-
-def _policies(inner: CallInterface) -> Policies:
-    """Return the policies for thunks of a function.
-
-    Thunks of Fortran procedures take the lengths of texts as ordinary arguments.
-    """
-    policies: Policies = inner.policies
-    if policies.fortran and lengths(inner.signature):
-        return policies._replace(fortran=False)
-    return policies
 
 
 # -- methods that the core does not handle itself ------------------------------------------------

@@ -218,11 +218,6 @@ def _show_calls(output: Output, native: NativeCallable) -> None:
             output.text(f"not by {name}: {why}")
 
 
-def _is_read(kind: type) -> bool:
-    """Return whether native code may follow a type's call tables (docs/abi/find.md, Step 2)."""
-    return kind.__flags__ & _IMMUTABLE != 0 or _ext.call_table_offset(kind) != 0
-
-
 def _show_slots(output: Output, obj: object, offers: bool) -> bool:
     """Show the slots of a type, or of an object's type; return whether there are any.
 
@@ -235,7 +230,9 @@ def _show_slots(output: Output, obj: object, offers: bool) -> bool:
         output.text(f"slots of the type {_type_name(kind)}:")
         output.table(*slot_rows(slots))
         calls = any(slot.key in _CALL_TABLES for slot in slots)
-        if calls and not offers and type(kind) is not extensibletype and not _is_read(kind):
+        # Native code may follow the call tables of such types (docs/abi/find.md, Step 2).
+        is_read = kind.__flags__ & _IMMUTABLE != 0 or _ext.call_table_offset(kind) != 0
+        if calls and not offers and type(kind) is not extensibletype and not is_read:
             output.text(
                 f"native code ignores its call tables: {kind.__name__} is mutable and its "
                 f"metaclass is {type(kind).__name__}, so its __call__ may have been replaced; make "

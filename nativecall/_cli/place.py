@@ -41,7 +41,9 @@ def find(place: str) -> object:
             found = getattr(found, part)
         except AttributeError:
             if part not in getattr(found, "__pyx_capi__", ()):
-                raise CommandError(f"no {part!r} in {so_far!r}{_like(part, found)}") from None
+                known = [one for one in dir(found) if part[:1] == "_" or one[:1] != "_"]
+                hint = did_you_mean(closest(part, known))
+                raise CommandError(f"no {part!r} in {so_far!r}{hint}") from None
             found = found.__pyx_capi__[part]  # a C function that a Cython module exports
         except Exception as error:  # reading an attribute may raise anything
             reason = f"{type(error).__name__}: {error}"
@@ -71,7 +73,12 @@ def imported(name: str) -> ModuleType:
     try:
         found = import_module(name)
     except (Exception, SystemExit) as error:  # importing a module may raise anything
-        raise CommandError(_import_failure(name, error)) from None
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            if f"{name}.".startswith(f"{error.name}."):
+                raise CommandError(f"no module named {error.name!r}") from None
+            reason = f"it needs {error.name!r}, which is missing"
+        raise CommandError(f"module {name!r} cannot be imported: {reason}") from None
     origin = getattr(found, "__file__", None) or "elsewhere"
     if path is not None and os.path.realpath(origin) != path:
         raise CommandError(
@@ -96,20 +103,6 @@ def _named(place: str, path: str) -> tuple[str, str]:
         folder, package = os.path.split(folder)
         name = f"{package}.{name}"
     return folder, name
-
-
-def _import_failure(module: str, error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name is not None:
-        if f"{module}.".startswith(f"{error.name}."):
-            return f"no module named {error.name!r}"
-        return f"module {module!r} cannot be imported: it needs {error.name!r}, which is missing"
-    return f"module {module!r} cannot be imported: {type(error).__name__}: {error}"
-
-
-def _like(name: str, holder: object) -> str:
-    """Return a hint with similar names in `holder`."""
-    known = [one for one in dir(holder) if name.startswith("_") or not one.startswith("_")]
-    return did_you_mean(closest(name, known))
 
 
 def functions(found: Library) -> dict[str, NativeCallable]:
