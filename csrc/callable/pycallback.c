@@ -441,12 +441,13 @@ static int pointer_result(NcPyCallback *self, PyObject *who, PyObject *value, vo
         }
         return kept_result(self, who, value, out);
     }
+    PyObject *none = NULL; /* no exceptions: C has not called the function yet */
     NcPin *pin = nc_pin_value(self->spec->result, who, -1, value);
     if (pin == NULL) {
         return -1;
     }
     memcpy(out, &pin->pointer.address, sizeof(void *));
-    nc_pointer_end(&pin->pointer);
+    nc_pointer_close(&pin->pointer, &none); /* no call closes its stash */
     return keep_result(self, (PyObject *)pin);
 }
 
@@ -475,7 +476,7 @@ static int struct_result(NcPyCallback *self, PyObject *who, PyObject *value, voi
     if (status > 0) {
         PyObject *none = NULL;
         PyObject *rest = rest_of(self, keep, out);
-        nc_pins_close(keep, &none); /* as nc_pointer_end does for one pin */
+        nc_pins_close(keep, &none); /* as pointer_result does for one pin */
         if (rest != NULL && nc_pins_check(nc_pycallback_name(self), rest) < 0) {
             Py_CLEAR(rest);
         }
@@ -525,27 +526,20 @@ static PyObject *result_name(NcPyCallback *self)
 
 static int store(NcPyCallback *self, PyObject *value, void *out)
 {
-    PyObject *who;
-    switch (self->spec->letter) {
-    case 'v':
+    const char letter = self->spec->letter;
+    if (letter == 'v') {
         return 0;
-    case 'O':
+    }
+    if (letter == 'O') {
         Py_INCREF(value);
         memcpy(out, &value, sizeof(value));
         return 0;
     }
-    who = result_name(self);
-    if (who == NULL) {
-        return -1;
-    }
-    switch (self->spec->letter) {
-    case 'P':
-        return pointer_result(self, who, value, out);
-    case 'T':
-        return struct_result(self, who, value, out);
-    default:
-        return nc_convert_scalar(who, -1, value, self->spec->letter, out);
-    }
+    PyObject *who = result_name(self);
+    return who == NULL     ? -1
+           : letter == 'P' ? pointer_result(self, who, value, out)
+           : letter == 'T' ? struct_result(self, who, value, out)
+                           : nc_convert_scalar(who, -1, value, letter, out);
 }
 
 /* Fast path for common results; returns whether it applied. */

@@ -39,6 +39,19 @@ static inline int take_record(const NcCallInterface *cif, Py_ssize_t index, PyOb
     return 1;
 }
 
+/* Export a value's buffer, and pass its memory. */
+NC_NOINLINE int convert_memory(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
+                               PyObject *value, NcPointer *out, int flags)
+{
+    const NcExport *wanted = &cif->arguments[index < 0 ? 0 : index].export;
+    int status = Py_TYPE(value)->tp_as_buffer->bf_getbuffer(value, &out->buffer, flags);
+    if (NC_LIKELY(status == 0 && is_plainly(wanted, value, &out->buffer))) {
+        out->address = out->buffer.buf;
+        return 0;
+    }
+    return nc_convert_exporter(cif, name, index, value, value, out, status == 0);
+}
+
 int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t index,
                           PyObject *value, NcPointer *out)
 {
@@ -56,13 +69,7 @@ int nc_convert_pointer_of(const NcCallInterface *cif, PyObject *name, Py_ssize_t
     if (take_record(cif, argument, value, out)) {
         return 0;
     }
-    int flags = nc_export_flags(cif, argument, value);
-    int exported = exporter->bf_getbuffer(value, &out->buffer, flags) == 0;
-    if (exported && is_plainly(&cif->arguments[argument].export, value, &out->buffer)) {
-        out->address = out->buffer.buf;
-        return 0;
-    }
-    return nc_convert_exporter(cif, name, index, value, value, out, exported);
+    return convert_memory(cif, name, index, value, out, nc_export_flags(cif, argument, value));
 }
 
 /* Return whether an argument has the same type as the first argument. Compares the texts of the
@@ -107,17 +114,6 @@ NC_NOINLINE int convert_other(NcCallable *self, Py_ssize_t index, PyObject *valu
                : nc_convert_pointer_of(self->cif, (PyObject *)self, index, value, out);
 }
 
-NC_NOINLINE int convert_memory(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out,
-                               const NcExport *wanted)
-{
-    int status = Py_TYPE(value)->tp_as_buffer->bf_getbuffer(value, &out->buffer, wanted->flags);
-    if (NC_LIKELY(status == 0 && is_plainly(wanted, value, &out->buffer))) {
-        out->address = out->buffer.buf;
-        return 0;
-    }
-    return nc_convert_exporter(self->cif, (PyObject *)self, index, value, value, out, status == 0);
-}
-
 /* Only dispatches to functions that are not inlined, so that no case saves registers for another
  * case. */
 int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPointer *out)
@@ -132,12 +128,12 @@ int nc_convert_pointer(NcCallable *self, Py_ssize_t index, PyObject *value, NcPo
         }
     }
     if (NC_LIKELY(exporter != NULL && exporter->bf_getbuffer != NULL)) {
-        const NcExport *wanted = &self->cif->arguments[index].export;
+        const int flags = self->cif->arguments[index].export.flags;
         if (take_record(self->cif, index, value, out)) {
             return 0;
         }
-        if (NC_LIKELY(wanted->flags != 0)) {
-            return convert_memory(self, index, value, out, wanted);
+        if (NC_LIKELY(flags != 0)) {
+            return convert_memory(self->cif, (PyObject *)self, index, value, out, flags);
         }
     }
     const NcClass *cls = nc_more(self)->self_class;
@@ -424,12 +420,6 @@ void nc_pointer_close(const NcPointer *pointer, PyObject **first)
     if (stash != NULL) {
         nc_stash_close(stash, first);
     }
-}
-
-void nc_pointer_end(const NcPointer *pointer)
-{
-    PyObject *none = NULL;
-    nc_pointer_close(pointer, &none); /* no exceptions: C has not called the function yet */
 }
 
 void nc_pins_close(PyObject *list, PyObject **first)

@@ -154,8 +154,6 @@ static inline void nc_join_pointers(const NcPointer *pointers, size_t count)
 void nc_pointer_close(const NcPointer *pointer, PyObject **first);
 /* nc_pointer_close for all Pins in a list. */
 void nc_pins_close(PyObject *list, PyObject **first);
-/* Close the stash of a function pointer that is not an argument, since no call closes it. */
-void nc_pointer_end(const NcPointer *pointer);
 
 static inline void nc_release_pointer(NcPointer *pointer)
 {
