@@ -176,7 +176,10 @@ static int module_exec(PyObject *module)
         nc_exceptions_ready(module) < 0 || nc_pointers_ready(module) < 0 ||
         nc_callable_ready(module) < 0 ||
         PyModule_AddObjectRef(module, "extensibletype", (PyObject *)nc_metatype) < 0 ||
-        add_new(module, "scalars", nc_scalars()) < 0 || add_new(module, "costs", nc_costs()) < 0 ||
+        add_new(module, "scalars", nc_scalars()) < 0 ||
+        add_new(module, "costs",
+                Py_BuildValue("(iiiii)", NC_COST_EXACT, NC_COST_WIDER, NC_COST_OBJECT,
+                              NC_COST_NARROW, NC_COST_REFUSED)) < 0 ||
         add_new(module, "error_conventions", nc_error_conventions()) < 0 ||
         add_new(module, "flags",
                 Py_BuildValue("{sIsIsIsIsI}", "needs_gil", (unsigned)NC_FLAG_NEEDS_GIL, "takes_gil",

@@ -23,6 +23,7 @@
 #include "values/pointers.h"
 #include "values/record.h"
 
+#include <errno.h>
 #include <string.h>
 
 #if NC_HAS_MACHINE_CODE
@@ -449,7 +450,7 @@ NC_NOINLINE PyObject *call_flagged(Call *now, uintptr_t flags)
         thread = PyEval_SaveThread();
     }
     if (keeps_errno) {
-        nc_errno_clear();
+        errno = 0;
     }
     nc_invoke(now->frame, NC_SINGLE_TARGET(now->self), plan->stack, plan->how);
     if (keeps_errno) {

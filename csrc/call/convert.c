@@ -16,6 +16,7 @@
 #include "plan.h"
 #include "thunk.h"
 
+#include "values/names.h"
 #include "values/scalars.h"
 
 #include <errno.h>
@@ -286,7 +287,12 @@ static int check_lengths(const NcLoop *loop, const NcLoopLength *length, const P
     for (uint32_t i = 0; i < loop->lengths; i++, length++) {
         if ((uint64_t)lengths[length->dimension] > nc_integer_kind(length->letter)->high) {
             PyGILState_STATE state = PyGILState_Ensure();
-            nc_fail_length(function, lengths[length->dimension], length->letter);
+            if (!PyErr_Occurred()) {
+                nc_callable_error(function, PyExc_OverflowError,
+                                  "cannot take an array with a dimension of %zd: the type of its "
+                                  "length is '%c'",
+                                  lengths[length->dimension], length->letter);
+            }
             PyGILState_Release(state);
             return -1;
         }

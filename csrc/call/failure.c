@@ -12,11 +12,6 @@
 static NC_THREAD_LOCAL int saved;
 NC_THREAD_LOCAL int *nc_errno_of_callback;
 
-void nc_errno_clear(void)
-{
-    errno = 0;
-}
-
 int nc_errno_keep(void)
 {
     saved = errno;
@@ -76,17 +71,6 @@ PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code
         Py_CLEAR(value);
     }
     return value;
-}
-
-void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter)
-{
-    PyObject *text = PyErr_Occurred() ? NULL : nc_name((PyObject *)self);
-    if (text != NULL) {
-        PyErr_Format(
-            PyExc_OverflowError,
-            "'%U' cannot take an array with a dimension of %zd: the type of its length is '%c'",
-            text, length, letter);
-    }
 }
 
 PyObject *nc_take_object(PyObject *name, PyObject *result, size_t convention, int code)

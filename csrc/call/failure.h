@@ -4,9 +4,7 @@
 
 #include "layout.h"
 
-/* Call nc_errno_clear before a C call, and nc_errno_keep after it. nc_errno_keep saves errno for
- * this thread, and returns it. Neither needs the GIL. */
-void nc_errno_clear(void);
+/* Saves errno for this thread after a C call, and returns it. Does not need the GIL. */
 int nc_errno_keep(void);
 
 /* Where set_errno() stores the errno that C sees after the innermost callback; NULL outside of
@@ -18,10 +16,6 @@ extern NC_THREAD_LOCAL int *nc_errno_of_callback;
  * or the int that the function wrote through its last argument. Takes over the reference to
  * `value`. Returns `value` if nothing is raised, otherwise NULL. */
 PyObject *nc_fail(NcCallable *self, PyObject *value, size_t convention, int code);
-
-/* Raises OverflowError for a dimension that does not fit the function's integer. Keeps an exception
- * that is already set. */
-void nc_fail_length(NcCallable *self, Py_ssize_t length, int letter);
 
 /* Takes the result of a function that returns a new reference. An exception that the function set
  * propagates. If the result is NULL without an exception, raises the exception of the error

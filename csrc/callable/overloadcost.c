@@ -9,12 +9,6 @@
 
 #include <string.h>
 
-PyObject *nc_costs(void)
-{
-    return Py_BuildValue("(iiiii)", NC_COST_EXACT, NC_COST_WIDER, NC_COST_OBJECT, NC_COST_NARROW,
-                         NC_COST_REFUSED);
-}
-
 static const char kind_order[] = "?ifc";
 
 /* The kind of a scalar letter: '?', 'i', 'f' or 'c'; 0 for other letters. */
@@ -99,8 +93,7 @@ static int match_number(char wanted, PyObject *value)
 static int takes_buffer(const NcCallInterface *cif, Py_ssize_t index, PyObject *value,
                         const Py_buffer *buffer)
 {
-    int flags = cif->arguments[index].export.flags;
-    int writes = flags != 0 ? (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE : !PyBytes_Check(value);
+    int writes = (nc_export_flags(cif, index, value) & PyBUF_WRITABLE) == PyBUF_WRITABLE;
     return (!buffer->readonly || !writes) && PyBuffer_IsContiguous(buffer, cif->order) &&
            !nc_buffer_is_short(cif, index, buffer) && nc_buffer_is_aligned(cif, index, buffer);
 }

@@ -26,7 +26,3 @@ enum {
 /* The cost of a value for an argument of a call interface; -1 if the argument does not take it, -2
  * with an exception. */
 int nc_argument_cost(const NcCallInterface *cif, Py_ssize_t index, PyObject *value);
-
-/* The costs that Python code uses for structs and pointers, a new reference: (exact, wider, object,
- * narrow, refused). */
-PyObject *nc_costs(void);

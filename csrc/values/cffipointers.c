@@ -36,10 +36,8 @@ static PyObject *texts;
 
 int nc_pointers_ready(PyObject *module)
 {
-    if (texts == NULL) {
-        texts = PyDict_New();
-    }
-    return texts == NULL ? -1 : PyModule_AddObjectRef(module, "texts", texts);
+    texts = PyDict_New();
+    return PyModule_AddObjectRef(module, "texts", texts);
 }
 
 PyObject *nc_integer_of_cffi(PyObject *value)

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <string.h>
 
 enum { TEXT = 4096 }; /* bytes for a path or a symbol */
 

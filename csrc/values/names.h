@@ -10,8 +10,6 @@
 
 #include "layout.h"
 
-#include <string.h>
-
 /* Return the name of a callable, or NULL with an exception. The reference is borrowed, and valid
  * while the callable lives. Only nc_callable_describe changes the name. */
 PyObject *nc_callable_name(NcCallable *self);
@@ -29,7 +27,5 @@ PyObject *nc_name(PyObject *name);
 /* Return whether a str has an embedded NUL, which would end it in C. */
 static inline int nc_has_null(PyObject *text)
 {
-    Py_ssize_t length = PyUnicode_GET_LENGTH(text);
-    return PyUnicode_IS_ASCII(text) ? memchr(PyUnicode_DATA(text), 0, (size_t)length) != NULL
-                                    : PyUnicode_FindChar(text, 0, 0, length, 1) >= 0;
+    return PyUnicode_FindChar(text, 0, 0, PyUnicode_GET_LENGTH(text), 1) >= 0;
 }
