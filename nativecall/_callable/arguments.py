@@ -309,7 +309,7 @@ def _function_argument(
             return _converted(ctype, value, who, given, exactly, shown)
         if found.signature is None:
             try:
-                refuse_known_otherwise(_callee(ctype), found)
+                refuse_known_otherwise(parse(ctype), found)
             except SignatureError as error:
                 raise TypeError(f"{who} must be another function: {error}") from None
         _check_gil(signature, found.flags, value, who)
@@ -368,7 +368,7 @@ def _converted(
         raise TypeError(problem)
     from .passing import convert  # late: takes as long as importing this module
 
-    made = convert(value, _callee(ctype))
+    made = convert(value, parse(ctype))
     if isinstance(made, str):
         if shown and made.startswith("cannot convert"):  # drop the types, which are codes
             made = made.partition("': ")[2]
@@ -388,10 +388,6 @@ def _check_gil(signature: str, flags: int, value: object, who: str) -> None:
             f"{who} must be a function {signature!r} that runs without the GIL, which {value!r} "
             "needs"
         )
-
-
-def _callee(ctype: FunctionPointer) -> Signature:
-    return Signature(ctype.result, ctype.args, ctype.variadic)
 
 
 def texts_of(cif: CallInterface | None, index: int) -> _Texts | None:
@@ -421,7 +417,7 @@ def _passed_spec(ctype: FunctionPointer, texts: _Texts | None, keeps: bool) -> C
 
     If a function fails, C gets 0. `keeps` is whether C keeps the functions after the call.
     """
-    signature, encoding = _callee(ctype), None
+    signature, encoding = parse(ctype), None
     if texts is not None:
         said, encoding = texts
         signature = Signature(
@@ -466,7 +462,7 @@ def passed(
     """
     if not isinstance(ctype, FunctionPointer):
         return None
-    callee = _callee(ctype)
+    callee = parse(ctype)
     try:
         spec = _passed_spec(ctype, texts_of(cif, index), cif.policies.keep != "call")
     except SignatureError:

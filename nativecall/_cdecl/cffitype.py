@@ -151,17 +151,14 @@ def _node_of(ctype: FFIType, known: dict[FFIType, Node]) -> Node:
     return Node()
 
 
-def _bits(field: Foreign) -> tuple[int | None, int]:
-    """Return the width and shift of a cffi member."""
-    return (None, 0) if field.bitsize < 0 else (field.bitsize, field.bitshift)
-
-
 def _told(ctype: FFIType, known: dict[FFIType, Node]) -> Record:
     """Return the node of a cffi struct or union."""
 
     def members() -> list[Foreign] | None:
         return ctype.fields and [
-            Field(name, node_of(one.type, known), one.offset, *_bits(one))
+            Field(name, node_of(one.type, known), one.offset, one.bitsize, one.bitshift)
+            if one.bitsize >= 0
+            else Field(name, node_of(one.type, known), one.offset)
             for name, one in ctype.fields
         ]
 

@@ -96,10 +96,6 @@ def core(text: object) -> Core:
     return Core(sides[0], sides[1], names, text)
 
 
-def _is_number(ctype: CType) -> bool:
-    return isinstance(ctype, Scalar) and ctype.kind in ("bool", "int", "float", "complex")
-
-
 def _shown(signature: Signature, index: int, typed: bool = False) -> str:
     """Return a message's subject: an argument with its name and, if `typed`, its type."""
     name = signature.names[index]
@@ -135,12 +131,12 @@ class _Reader:
         result = self.signature.result
         if drops_result(self.signature, self.flags):
             return []
-        if _is_number(result):
+        if isinstance(result, Scalar):
             return [(result, 0)]
         fields: list[tuple[CType, int]] = []
         if isinstance(result, Struct) and result.is_plain:
             fields = [(field.type, field.offset) for field in result.fields]
-        if not fields or not all([_is_number(one) for one, _ in fields]):
+        if not fields or not all([isinstance(one, Scalar) for one, _ in fields]):
             raise self.refusal(
                 f"its result, {result.text!r}, is not a number or a struct of numbers"
             )
@@ -176,7 +172,7 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
         out = outs.get(index)
         pointee = ctype.pointee if isinstance(ctype, Pointer) else None
         if out is not None:
-            if pointee is None or not _is_number(pointee) or out.is_array:
+            if not isinstance(pointee, Scalar) or out.is_array:
                 raise one.refusal(
                     f"{_shown(one.signature, index)} is an out-parameter that is not a single "
                     "number",
@@ -187,10 +183,10 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
             given = len(one.inputs) - 1 if out.given else None
             arguments.append(Passed("output", len(written), given))
             written.append(pointee)
-        elif _is_number(ctype):
+        elif isinstance(ctype, Scalar):
             arguments.append(Passed("value", len(one.inputs)))
             one.inputs.append(ctype)
-        elif one.policies.fortran and pointee is not None and _is_number(pointee):
+        elif one.policies.fortran and isinstance(pointee, Scalar):
             arguments.append(Passed("reference", len(one.inputs)))
             one.inputs.append(pointee)
         else:
@@ -218,14 +214,11 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
 
 def _element(ctype: CType) -> CType | None:
     """Return the element type of an argument, or None if the argument cannot be an operand."""
-    if _is_number(ctype):
-        return ctype
     if isinstance(ctype, View):
-        return ctype.item if _is_number(ctype.item) else None
-    if isinstance(ctype, Pointer):
-        item = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
-        return item if _is_number(item) else None
-    return None
+        ctype = ctype.item
+    elif isinstance(ctype, Pointer):
+        ctype = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
+    return ctype if isinstance(ctype, Scalar) else None
 
 
 def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> LoopPlan:
@@ -282,7 +275,7 @@ def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> Loop
                 f"it changes {_shown(one.signature, index)} in place, which has other dimensions "
                 f"as an input than as an output in {wanted.text!r}"
             )
-        if _is_number(ctype):
+        if isinstance(ctype, Scalar):
             arguments.append(Passed("value", operand))
         elif isinstance(ctype, View):
             arguments.append(Passed("view", operand, before))
@@ -363,7 +356,8 @@ def _lengths(one: _Reader, args: list[CType], written: list[int], wanted: Core) 
     others = [one.signature.args[index] for index in range(len(args)) if index not in written]
     others = [ctype for ctype in others if ctype.kind != "int"]
     # Numbers of other types fill the signature's scalar inputs first; integers fill the rest.
-    single = [row for row in wanted.inputs if not row][len([*filter(_is_number, others)]) :]
+    numbers = len([ctype for ctype in others if isinstance(ctype, Scalar)])
+    single = [row for row in wanted.inputs if not row][numbers:]
     missing = len(integers) - max(0, min(len(wanted.inputs) - len(others), len(single)))
     if missing <= 0:
         return {}
@@ -416,7 +410,7 @@ def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CTyp
         raise one.refusal(f"{_shown(one.signature, index, True)} is not an array of numbers")
     if isinstance(ctype, Pointer):
         _require_room(one, index, ctype, [wanted.names[place] for place in row], wanted)
-    if _is_number(ctype) and row:
+    if isinstance(ctype, Scalar) and row:
         raise one.refusal(
             f"{_shown(one.signature, index)} is a number, but NumPy's signature has dimensions"
         )

@@ -195,23 +195,24 @@ def _is_given(struct: Struct, name: str, given: Mapping[str, object]) -> bool:
 _changing = allocate_lock()  # held during read-modify-write on the memory or state of a Record
 
 
-def _bytes_of(field: Field, address: int) -> Foreign:
-    assert field.width is not None
-    size = (field.shift + field.width + 7) // 8
-    return _lib.ffi.buffer(_lib.ffi.cast("char *", address), size)
-
-
-def _store_bits(field: Field, value: object, address: int, who: str) -> None:
+def _bits_of(field: Field, address: int) -> tuple[Foreign, Scalar, int]:
+    """Return the bytes that contain a bit-field, and the bit-field's type and width."""
     ctype, width = field.type, field.width
     assert isinstance(ctype, Scalar)
     assert width is not None
+    size = (field.shift + width + 7) // 8
+    return _lib.ffi.buffer(_lib.ffi.cast("char *", address), size), ctype, width
+
+
+def _store_bits(field: Field, value: object, address: int, who: str) -> None:
+    memory, ctype, width = _bits_of(field, address)
     box = _lib.ffi.new("char[8]")
     _ext.store_scalar(ctype.letter, value, int(_lib.ffi.cast("uintptr_t", box)), who)
     number = int.from_bytes(_lib.ffi.buffer(box, ctype.size), sys.byteorder, signed=ctype.signed)
     least = -(1 << width - 1) if ctype.signed else 0
     if not least <= number <= least + (1 << width) - 1:
         raise OverflowError(f"{who} is {number}, out of range for its {width} bits")
-    memory, mask = _bytes_of(field, address), (1 << width) - 1
+    mask = (1 << width) - 1
     with _changing:
         rest = int.from_bytes(memory, "little") & ~(mask << field.shift)
         memory[:] = (rest | (number & mask) << field.shift).to_bytes(len(memory), "little")
@@ -627,11 +628,8 @@ class Record(_ext.RecordBase):
 
     def _bits(self, field: Field, address: int) -> int:
         """Return the value of a bit-field. Called by the core."""
-        ctype, width = field.type, field.width
-        assert isinstance(ctype, Scalar)
-        assert width is not None
-        bits = int.from_bytes(_bytes_of(field, address), "little")
-        found = bits >> field.shift & (1 << width) - 1
+        memory, ctype, width = _bits_of(field, address)
+        found = int.from_bytes(memory, "little") >> field.shift & (1 << width) - 1
         if ctype.kind == "bool":
             return bool(found)
         return found - (found >> width - 1 << width) * ctype.signed
