@@ -91,17 +91,13 @@ static int memory_getbuffer(PyObject *object, Py_buffer *view, int flags)
         view->obj = NULL;
         return -1;
     }
+    *view = (Py_buffer){.buf = self->address, .len = self->length, .itemsize = self->size};
     view->obj = Py_NewRef(object);
-    view->buf = self->address;
-    view->len = self->length;
     view->readonly = self->readonly;
-    view->itemsize = self->size;
     view->format = (flags & PyBUF_FORMAT) != 0 ? PyBytes_AS_STRING(self->format) : NULL;
     view->ndim = self->ndim;
     view->shape = (flags & PyBUF_ND) != 0 ? self->extents : NULL;
     view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? self->extents + self->ndim : NULL;
-    view->suboffsets = NULL;
-    view->internal = NULL;
     return 0;
 }
 
