@@ -24,7 +24,7 @@ from .._callable.thunk import by_plan
 from .._errors import TYPE_CHECKING, SignatureError
 from .._plan import conversionplan as plans
 from .._types.ctype import SCALARS, VOID, is_native
-from .._types.derived import Array, FunctionPointer, Pointer
+from .._types.derived import FunctionPointer, Pointer, element_of
 from .._types.derived import pointer as pointer_to
 from .._types.signature import Signature
 from .._values import foreign
@@ -360,8 +360,7 @@ def _can_be(ctype: CType, listed: str) -> bool:
         return True
     array = _array(listed)
     if isinstance(ctype, Pointer):
-        inner = ctype.pointee
-        ctype = inner.item if isinstance(inner, Array) else inner
+        ctype = element_of(ctype)
     elif array is not None and "rank-0" not in listed:
         return False
     if array is not None:

@@ -30,6 +30,7 @@ from .._types.derived import (
     Pointer,
     Struct,
     View,
+    element_of,
     pointer,
 )
 from .._types.signature import Signature
@@ -198,7 +199,7 @@ def _advice(
     if ctype.name:
         is_value = isinstance(ctype.pointee, Struct) and isinstance(value, (tuple, dict))
         return f"; new('{ctype.name} *', value) of the library allocates one" if is_value else ""
-    item = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
+    item = element_of(ctype)
     if item.kind not in ("bool", "int", "float"):
         return ""
     if isinstance(value, (tuple, list)):
@@ -475,10 +476,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
 
     The core calls this function if the buffer's format is not a single scalar.
     """
-    assert isinstance(ctype, Pointer)
-    struct = ctype.pointee
-    if isinstance(struct, Array):
-        struct = struct.item
+    struct = element_of(ctype)
     origin = value.obj if isinstance(value, memoryview) else value
     try:
         found = foreign.layout(origin)
@@ -487,7 +485,7 @@ def struct_buffer(ctype: CType, value: object, form: str, itemsize: int) -> bool
     if found is None:
         return bufferformat.suits(struct, form, itemsize)
     # The class may override __buffer__ and export something else, so check the size.
-    same = struct == (found.item if isinstance(found, Array) else found)
+    same = struct == element_of(found)
     if same and type(type(origin)).__module__ == "_ctypes":
         _ext.take_ctypes(ctype, type(origin), _STRUCTS)
     return bool(same and itemsize == struct.size)

@@ -602,6 +602,12 @@ class View(CType):
         return self.descriptor.declare("*" + declarator)
 
 
+def element_of(ctype: CType) -> CType:
+    """Return the type of the elements behind a pointer or in a view; other types unchanged."""
+    inner: Foreign = ctype.item if isinstance(ctype, View) else getattr(ctype, "pointee", ctype)
+    return inner.item if isinstance(inner, Array) else inner
+
+
 def inner_types(ctype: CType) -> tuple[CType, ...]:
     """Return the field types of a struct or union, or an array's item type; () for other types."""
     if isinstance(ctype, Struct):

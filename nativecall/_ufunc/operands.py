@@ -29,7 +29,7 @@ from .._errors import TYPE_CHECKING, SignatureError, wrong_type
 from .._plan.conversion import LoopPlan, Passed
 from .._rows import NamedTuple
 from .._types.ctype import Scalar
-from .._types.derived import Array, Pointer, Struct, View
+from .._types.derived import Array, Pointer, Struct, View, element_of
 from .._values.failure import convention
 from .._values.outparameters import drops_result
 
@@ -210,15 +210,6 @@ def elementwise(name: str, cif: CallInterface, flags: int) -> LoopPlan:
     if not one.inputs:
         raise one.refusal("it has no input")
     return one.plan(arguments, None)
-
-
-def _element(ctype: CType) -> CType | None:
-    """Return the element type of an argument, or None if the argument cannot be an operand."""
-    if isinstance(ctype, View):
-        ctype = ctype.item
-    elif isinstance(ctype, Pointer):
-        ctype = ctype.pointee.item if isinstance(ctype.pointee, Array) else ctype.pointee
-    return ctype if isinstance(ctype, Scalar) else None
 
 
 def generalised(name: str, cif: CallInterface, flags: int, wanted: Core) -> LoopPlan:
@@ -405,8 +396,8 @@ def _require_room(one: _Reader, index: int, ctype: Pointer, row: list[str], want
 def _typed(one: _Reader, index: int, row: tuple[int, ...], wanted: Core) -> CType:
     """Return the element type of an argument as an operand with these dimensions."""
     ctype = one.signature.args[index]
-    found = _element(ctype)
-    if found is None:
+    found = element_of(ctype)
+    if not isinstance(found, Scalar):
         raise one.refusal(f"{_shown(one.signature, index, True)} is not an array of numbers")
     if isinstance(ctype, Pointer):
         _require_room(one, index, ctype, [wanted.names[place] for place in row], wanted)

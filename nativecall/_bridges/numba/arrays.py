@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numba.np.arrayobj import make_array
 
 from ..._errors import TYPE_CHECKING
-from ..._types.derived import Array, Pointer, View
+from ..._types.derived import Array, Pointer, View, element_of
 from ..._values.storage import misaligned
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def suspect(
     builder = values.builder
     if isinstance(kind, types.Record) and isinstance(ctype, Pointer):
         word = values.context.get_value_type(types.intp)
-        mask = word(_element(ctype).alignment - 1)
+        mask = word(element_of(ctype).alignment - 1)
         odd = builder.and_(builder.ptrtoint(value, word), mask)
         return builder.icmp_signed("!=", odd, word(0)), cgutils.pack_array(builder, [word(1)])
     if not isinstance(kind, types.Buffer) or not isinstance(ctype, (Pointer, View)):
@@ -51,7 +51,7 @@ def suspect(
         found.append(builder.icmp_signed("<", array.nitems, count))
         if order == "C" and kind.ndim > 1:
             found.append(_has_other_rows(builder, ctype.pointee, array.shape, kind.ndim))
-    if _element(ctype).alignment > 1:
+    if element_of(ctype).alignment > 1:
         found.append(_is_misaligned(builder, ctype, array, kind.ndim))
     return (functools.reduce(builder.or_, found), array.shape) if found else None
 
@@ -71,13 +71,7 @@ def refusal(
                 f"{who} have rows of shape {pointee.shape} (got an array of shape {shape}); "
                 "reshape it, or pass a one-dimensional array"
             )
-    return ValueError(f"{who} {misaligned(_element(ctype), given)}")
-
-
-def _element(ctype: CType) -> CType:
-    """Return the type of the elements that C accesses through a pointer or a view."""
-    inner: Foreign = ctype.item if isinstance(ctype, View) else getattr(ctype, "pointee", ctype)
-    return inner.item if isinstance(inner, Array) else inner
+    return ValueError(f"{who} {misaligned(element_of(ctype), given)}")
 
 
 def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: int) -> ir.Value:
@@ -92,7 +86,7 @@ def _is_misaligned(builder: ir.IRBuilder, ctype: CType, array: Foreign, ndim: in
         step = builder.extract_value(array.strides, index)
         step = builder.select(builder.icmp_signed(">", length, word(1)), step, word(0))
         places = builder.or_(places, step)
-    odd = builder.and_(places, word(_element(ctype).alignment - 1))
+    odd = builder.and_(places, word(element_of(ctype).alignment - 1))
     return builder.and_(
         builder.icmp_signed("!=", odd, word(0)), builder.icmp_signed("!=", array.nitems, word(0))
     )
