@@ -296,7 +296,7 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
     unsigned long long bits = 0;
-    PyObject *number = nc_integer_of(value);
+    PyObject *number = PyLong_Check(value) ? Py_NewRef(value) : nc_integer_of(value);
     if (number == NULL) {
         if (!PyErr_Occurred()) {
             int is_character =
