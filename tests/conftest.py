@@ -71,13 +71,17 @@ SLOW = (
 ALONE = {
     "compiles a file of one name": {"builder", "copies", "making"},
     "races threads itself": {"test_races.py", "test_threads.py"},
-    "starts processes": {"forked", "python", "kit", "test_processes.py"},
+    "starts processes": {"forked", "python", "kit", "test_processes.py", "test_stubs.py"},
     "replaces a hook of the process": {
         "unraisable",
         "test_overloads.py::test_an_entry_that_is_added_while_an_array_is_looked_at",
+        "test_text.py::test_a_codec_gets_a_copy",
+        "test_values.py::test_what_is_callable_is_passed_as_a_function",
     },
     "all threads have one object of the fixture": {
-        *("bodies", "ext", "hook", "kernels"),
+        *("bodies", "ext", "hook", "kernels", "test_variables.py"),
+        "test_characters.py::test_text",
+        "test_generic.py::test_c_functions_are_taken",
         "test_record.py::test_fields_by_name_and_by_index",
         "test_record.py::test_a_record_is_taken_wherever_the_struct_is",
         "test_struct_pointers.py::test_pointers_that_are_freed",

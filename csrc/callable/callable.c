@@ -232,9 +232,8 @@ static int replace(PyObject *Py_UNUSED(any), void *given)
     return 0;
 }
 
-/* _replace(position, address, owner, cif): points an entry to another function. `cif` has the
- * entry's signature, and the new function's argument names and const promises. The old owner and
- * the old call interface stay alive, because running calls use them. */
+/* callable_replace_each for one callable. The old owner and the old call interface stay alive,
+ * because running calls use them. */
 static PyObject *callable_replace(PyObject *object, PyObject *args)
 {
     NcCallable *self = (NcCallable *)(void *)object;
@@ -270,8 +269,7 @@ static PyObject *callable_replace(PyObject *object, PyObject *args)
         Py_CLEAR(nc_more(self)->wrapper);
     }
     nc_foreign_forget(self);
-    PyObject *only = position == 0 ? nc_more(self)->only : NULL;
-    return only != NULL ? callable_replace(only, args) : Py_NewRef(Py_None);
+    Py_RETURN_NONE;
 }
 
 /* ---- introspection --------------------------------------------------------------------------- */
@@ -322,12 +320,28 @@ NC_CRITICAL(callable_replace, PyObject)
 NC_CRITICAL(nc_entries_signatures, void)
 NC_CRITICAL(nc_builtinview_get, void)
 
+/* _replace(position, address, owner, cif): points an entry to another function, in the callable and
+ * in its copies for this entry (nc_entries_only). `cif` has the entry's signature, and the new
+ * function's argument names and const promises. */
+static PyObject *callable_replace_each(PyObject *object, PyObject *args)
+{
+    PyObject *done = NC_WITH_LOCK(callable_replace)(object, args);
+    PyObject *only = done != NULL && PyLong_AsSsize_t(PyTuple_GET_ITEM(args, 0)) == 0
+                         ? nc_kept(&nc_more((NcCallable *)(void *)object)->only)
+                         : NULL;
+    while (done != NULL && only != NULL) {
+        Py_SETREF(done, NC_WITH_LOCK(callable_replace)(only, args));
+        only = nc_kept(&nc_more((NcCallable *)(void *)only)->only);
+    }
+    return done;
+}
+
 static PyMethodDef callable_methods[] = {
     {"_describe", callable_describe, METH_VARARGS, NULL},
     {"_set_entry", NC_WITH_LOCK(callable_set_entry), METH_VARARGS, NULL},
     {"_derived", callable_derived, METH_VARARGS, NULL},
     {"_set_overloads", NC_WITH_LOCK(callable_set_overloads), METH_O, NULL},
-    {"_replace", NC_WITH_LOCK(callable_replace), METH_VARARGS, NULL},
+    {"_replace", callable_replace_each, METH_VARARGS, NULL},
     {"_entries", nc_entries_rows, METH_NOARGS, NULL},
     {"_entry", callable_entry, METH_NOARGS, NULL},
     {"_trampoline_kind", callable_trampoline_kind, METH_NOARGS, NULL},

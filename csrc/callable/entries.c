@@ -124,6 +124,11 @@ static inline int is_mine(PyObject *only)
     return thread != 0 ? thread == NC_THREAD : NC_OWNED(only);
 }
 
+static inline int is_same(const NcCallable *self, const NcCallable *only)
+{
+    return self->cif == only->cif && NC_SINGLE_TARGET(self) == NC_SINGLE_TARGET(only);
+}
+
 PyObject *nc_entries_only(NcCallable *self)
 {
     PyObject *only = nc_kept(&nc_more(self)->only);
@@ -133,8 +138,11 @@ PyObject *nc_entries_only(NcCallable *self)
     if (NC_UNLIKELY(only == NULL)) {
         NcMore *more = nc_callable_more(self);
         NC_BEGIN_SECTION(self); /* against replacements of the entry */
-        only = more != NULL ? nc_callable_alone(self) : NULL;
-        NcMore *own = only != NULL ? nc_callable_more((NcCallable *)(void *)only) : NULL;
+        NcMore *own = NULL;
+        do { /* the entry may be replaced while memory is allocated */
+            Py_XSETREF(only, more != NULL ? nc_callable_alone(self) : NULL);
+            own = only != NULL ? nc_callable_more((NcCallable *)(void *)only) : NULL;
+        } while (own != NULL && !is_same(self, (NcCallable *)(void *)only));
         PyObject *before = own != NULL ? more->only : NULL;
         if (own == NULL || (before != NULL && is_mine(before))) { /* another call was first */
             Py_XSETREF(only, before);

@@ -47,8 +47,8 @@ class Owner:
         self.rows: Cache[object, Foreign] = Cache(1024)
         #: Conversions of values to pointers, by pointer type.
         self.slots: Cache[FFIType, Foreign] = Cache(1024)
-        serial = self.serial
-        owners[serial] = ref(self, lambda _: owners.pop(serial, None))
+        serial, known = self.serial, owners  # at exit, the module's globals may end first
+        owners[serial] = ref(self, lambda _: known.pop(serial, None))
 
     def encoded(self, text: str, who: str) -> bytes:
         """Encode text for memory of these types, in the encoding of their libraries."""
