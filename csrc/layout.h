@@ -24,7 +24,8 @@
  *
  *     constant               call interfaces, except the fields below; flags of entries
  *     set once, atomically   fields that are "NULL until the first use" (nc_keep_first), `more`
- *     atomic                 `calls`, `packed`, function pointers of entries, `changes`, `is_entry`
+ *     atomic                 `calls`, `packed`, function pointers of entries, `changes`,
+ *                            `is_entry`, `thread`, `only` (set in a critical section)
  *     NC_ALONE (lock.h)      `vectorcall`, `as` after the first view, `cif`, `parts`,
  *                            `specializer`; a `dispatcher` is removed
  *     critical section       `owner`, `owners`, `foreign`, `wrapper`, `signatures`, `view` */
@@ -193,10 +194,9 @@ typedef struct {
                                          by the callable; else NULL */
     int takes_fields; /* for a method: whether C gets the address of the class's own fields, not
                          of the object */
-    uintptr_t
-        thread;     /* atomic: NC_THREAD of the thread that got it as an entry, and that made it */
-    size_t changes; /* how often `foreign` was emptied */
-    int is_entry;   /* f[signature] returned it, so it must not change */
+    uintptr_t thread; /* NC_THREAD of the thread that made it, once that got it as an entry */
+    size_t changes;   /* how often `foreign` was emptied */
+    int is_entry;     /* f[signature] returned it, so it must not change */
 } NcMore;
 
 typedef struct NcCallable {

@@ -422,7 +422,9 @@ static PyObject *callable_get_is_entry(PyObject *object, void *Py_UNUSED(closure
 static PyObject *callable_get_only(PyObject *object, void *Py_UNUSED(closure))
 {
     NcCallable *self = (NcCallable *)(void *)object;
-    return Py_XNewRef(self->cif != NULL ? nc_entries_only(self) : Py_None);
+    /* The first in the chain of copies: as a part, it has all others behind it. */
+    PyObject *first = nc_kept(&nc_more(self)->only);
+    return Py_XNewRef(first != NULL ? first : self->cif != NULL ? nc_entries_only(self) : Py_None);
 }
 
 /* Python code builds the annotations, because they are rarely used. Like Python's type of

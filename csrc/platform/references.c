@@ -23,6 +23,7 @@ typedef struct {
 } Table;
 
 static NC_THREAD_LOCAL Table *table;
+static NC_THREAD_LOCAL uint64_t ended_in; /* the number of the thread state of the last table */
 
 static size_t place_of(const void *object)
 {
@@ -62,7 +63,10 @@ static void forget(const Found *found)
 static void end_table(PyObject *capsule)
 {
     Table *ended = (Table *)PyCapsule_GetPointer(capsule, NULL);
-    table = table == ended ? NULL : table;
+    if (table == ended) { /* else another thread clears the state */
+        table = NULL;
+        ended_in = PyThreadState_GetID(PyThreadState_Get());
+    }
     for (size_t i = 0; i < PLACES; i++) {
         forget(&ended->found[i]);
         drop(ended->saved[i].object, ended->saved[i].count);
@@ -70,9 +74,14 @@ static void end_table(PyObject *capsule)
     PyMem_RawFree(ended);
 }
 
-/* Makes this thread's table, unless memory is short. The thread state's dict owns it. */
+/* Makes this thread's table, unless memory is short. The thread state's dict owns it. CPython clears
+ * that dict before other parts of the state, whose finalizers may run code of ours. Another dict
+ * would never be cleared. */
 NC_NOINLINE void make_table(void)
 {
+    if (ended_in == PyThreadState_GetID(PyThreadState_Get())) {
+        return;
+    }
     PyObject *owner = PyThreadState_GetDict();
     Table *made = owner != NULL ? (Table *)PyMem_RawCalloc(1, sizeof(Table)) : NULL;
     PyObject *capsule = made != NULL ? PyCapsule_New(made, NULL, end_table) : NULL;

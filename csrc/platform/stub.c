@@ -54,8 +54,10 @@ typedef struct {
 static Queue queues[NC_THREAD_ROWS];
 static Region compiled_in;
 static Region *newest; /* the region whose granules are opened; NULL before the first */
-static NcLock lock; /* guards `newest` and its `opened`. No thread takes another lock while it holds
-                          this one or a queue's: it could wait there, and os.fork stop it */
+
+/* Guards `newest` and its `opened`. A thread that holds this lock, or that of a queue, takes no
+ * other lock and runs no code of CPython: there it could wait, and os.fork find the lock held. */
+static NcLock lock;
 
 /* The distance in bytes from a stub to its slot. */
 static size_t distance(void)
@@ -243,12 +245,17 @@ static void append_free(Queue *queue, NcStubSlot *slot)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* Returns a new region, or NULL with an exception. */
-static Region *make_region(void)
+/* Makes another region the newest one if it is full. Returns 0, or -1 with an exception. */
+static int make_region(void)
 {
+    NC_LOCK(&lock);
     if (newest == NULL) {
         compiled_in.stubs = nc_stubs;
-        return &compiled_in;
+        newest = &compiled_in;
+    }
+    if (newest->opened < NC_STUB_REGION) {
+        NC_UNLOCK(&lock);
+        return 0;
     }
     Region *region = (Region *)calloc(1, sizeof(*region));
     errno = ENOMEM; /* if the system refuses the mapping, mmap sets another error */
@@ -260,11 +267,14 @@ static Region *make_region(void)
         }
         if (region != NULL && copy_stubs(memory)) {
             region->stubs = memory;
-            return region;
+            newest = region;
+            NC_UNLOCK(&lock);
+            return 0;
         }
         nc_pages_unmap(memory + distance(), NC_STUB_REGION);
         nc_pages_unmap(memory, NC_STUB_REGION);
     }
+    NC_UNLOCK(&lock);
     free(region);
     if (memory_is_short) {
         PyErr_NoMemory();
@@ -274,23 +284,22 @@ static Region *make_region(void)
             "this system refuses more executable memory, and all C function pointers that fit in "
             "the existing memory are in use: close callbacks that C no longer calls");
     }
-    return NULL;
+    return -1;
 }
 
-/* Opens a granule, and adds its slots to a queue. Returns 0, or -1 with an exception. */
+/* Opens a granule of the newest region for a queue, and returns whether that had room. */
 static int open_granule(Queue *queue)
 {
     unsigned char *slots = NULL;
     NC_LOCK(&lock);
-    Region *region = newest != NULL && newest->opened < NC_STUB_REGION ? newest : make_region();
-    if (region != NULL) {
-        newest = region;
+    Region *region = newest;
+    if (region != NULL && region->opened < NC_STUB_REGION) {
         slots = region->stubs + distance() + region->opened;
         region->opened += GRANULE;
     }
     NC_UNLOCK(&lock);
     if (slots == NULL) {
-        return -1;
+        return 0;
     }
     *(NcStubSlot *)(void *)slots = (NcStubSlot){.context = region, .code = queue};
     NC_LOCK(&queue->lock);
@@ -298,27 +307,42 @@ static int open_granule(Queue *queue)
         append_free(queue, (NcStubSlot *)(void *)(slots + at));
     }
     NC_UNLOCK(&queue->lock);
-    return 0;
+    return 1;
+}
+
+/* Takes a free slot and the name of the stub that it had; NULL if the queue has none. */
+static NcStubSlot *take(Queue *queue, PyObject **name)
+{
+    NC_LOCK(&queue->lock);
+    NcStubSlot *slot = queue->first;
+    if (slot != NULL) {
+        queue->first = (NcStubSlot *)slot->context;
+        *name = *name_of(slot);
+        *name_of(slot) = NULL;
+    }
+    NC_UNLOCK(&queue->lock);
+    return slot;
 }
 
 void *nc_stub_new(void *code, void *context)
 {
+    PyObject *name = NULL;
     Queue *queue = &queues[nc_thread_row()];
-    NC_LOCK(&queue->lock);
-    while (queue->first == NULL) { /* another thread may take all slots of a new granule */
-        NC_UNLOCK(&queue->lock);
-        if (open_granule(queue) < 0) {
+    NcStubSlot *slot = take(queue, &name);
+    while (slot == NULL) {
+        if (open_granule(queue)) {
+            slot = take(queue, &name);
+            continue;
+        }
+        for (size_t i = 0; slot == NULL && i < NC_THREAD_ROWS; i++) {
+            slot = take(&queues[i], &name);
+        }
+        if (slot == NULL && make_region() < 0) {
             return NULL;
         }
-        NC_LOCK(&queue->lock);
     }
-    NcStubSlot *slot = queue->first;
-    queue->first = (NcStubSlot *)slot->context;
-    slot->context = context;
-    slot->code = code;
-    PyObject *name = *name_of(slot);
-    *name_of(slot) = NULL;
-    NC_UNLOCK(&queue->lock);
+    nc_store_relaxed_ptr(&slot->context, context);
+    nc_store_relaxed_ptr(&slot->code, code);
     Py_XDECREF(name); /* may run Python code: a subclass of str may have a finaliser */
     return (unsigned char *)slot - distance();
 }

@@ -15,7 +15,8 @@
  * support the processor, nc_stub_new raises RuntimeError.
  *
  * Until a freed stub is reused, calling it prints its name and ends the process. The stub that was
- * freed first is reused first. Without the GIL, this holds for the stubs that one thread creates.
+ * freed first is reused first. Without the GIL, this holds for the stubs that one thread creates,
+ * unless others must be taken because all memory is in use.
  * Regions are never unmapped, so memory use stays at the maximum number of stubs that existed at
  * one time.
  *

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
+import contextvars
 import gc
 import itertools
 import os
@@ -372,6 +374,52 @@ def test_each_thread_sees_a_replaced_entry(lib):
     f.add("d:d", m.address("fabs"), replace=True)
     assert [part(-2.0) for part in (f, *parts)] == [2.0] * 9
     assert {part.address() for part in parts} == {m.address("fabs")}
+
+
+def test_a_thread_keeps_its_entry_when_another_adds_one(lib):
+    f = nc.wrap(lib.address("square"), "d:d")
+    shown, seen = threading.Event(), threading.Event()
+
+    def add():
+        assert f["d:d"] is f["d:d"]
+        shown.set()
+        assert seen.wait(60)
+        f.add("q:q", lib.address("square"))
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    assert shown.wait(60)
+    entry = f["d:d"]
+    seen.set()
+    thread.join()
+    assert f["d:d"] is entry
+
+
+def test_what_ends_after_a_threads_dict_leaves_nothing():
+    """CPython clears a thread's dict before its context, whose objects may call functions."""
+    div = nc.load(None, "typedef struct { int quot, rem; } div_t; div_t div(int, int);").div
+    variable = contextvars.ContextVar("variable")
+    ended = []
+
+    class Last:
+        def __del__(self):
+            ended.append(div(7, 2).quot)
+
+    def work():
+        div(7, 2)
+        variable.set(Last())
+
+    def blocks():
+        del ended[:]
+        for n in range(50):
+            _thread.start_new_thread(work, ())
+            while len(ended) <= n:
+                time.sleep(0)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    found = [blocks() for _ in range(5)]
+    assert min(after - before for before, after in itertools.pairwise(found)) < 40
 
 
 def test_threads_leave_nothing(lib):

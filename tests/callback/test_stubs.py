@@ -134,6 +134,29 @@ print(right(gone))
     )
 
 
+def test_what_threads_have_freed_is_there_for_others(run):
+    code = """
+import threading
+first = made(0)
+forbid(1)
+counts = []
+def hold():
+    held = []
+    try:
+        while len(held) < 600:
+            held.append(made(len(held)))
+    except RuntimeError:
+        pass
+    counts.append(len(held))
+for _ in range(10):
+    thread = threading.Thread(target=hold)
+    thread.start()
+    thread.join()
+print(counts == [600] * 10)
+"""
+    assert run(code) == "True\n"
+
+
 def test_pointers_are_named_however_many_ended(run):
     code = """
 def many():

@@ -24,12 +24,12 @@ typedef struct {
     PyTypeObject *root;                                       /* nativecall.NativeObject */
     void *waiting;                /* destroyed objects that still own a reference to their type */
     destructor statement_dealloc; /* tp_dealloc of classes created by class statements */
-    PyTypeObject *reference;      /* for nc_reference_release; NULL with the GIL */
     /* Set by the package, or NULL. `describe` modifies the namespace of a class body, and returns
      * a new capsule (nc_class_capsule) or None. `publish` adds descriptors for the class's own
      * members. */
     PyObject *(*describe)(PyObject *name, PyObject *bases, PyObject *space);
     int (*publish)(PyTypeObject *type, NcClass *cls);
+    PyTypeObject *reference; /* for nc_reference_release; NULL with the GIL */
 } NcObjects;
 
 NC_SHARED_VARIABLE NcObjects *nc_objects = NULL;

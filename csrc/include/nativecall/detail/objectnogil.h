@@ -96,17 +96,22 @@ NC_STATIC void nc_reference_dealloc(PyObject *self)
 NC_STATIC PyTypeObject *nc_reference_type(void)
 {
     static PyTypeObject base;
-    base.tp_name = "nativecall.TypeReferenceBase";
-    base.tp_basicsize = sizeof(NcTypeReference);
-    base.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    base.tp_dealloc = nc_reference_dealloc;
-    PyTypeObject *type =
-        PyType_Ready(&base) < 0
-            ? NULL
-            : (PyTypeObject *)PyObject_CallFunction((PyObject *)&PyType_Type, "s(O){s()}",
-                                                    "TypeReference", &base, "__slots__");
+    PyTypeObject *type = NULL;
+    if (base.tp_name == NULL) {
+        base.tp_name = "nativecall.TypeReferenceBase";
+        base.tp_basicsize = sizeof(NcTypeReference);
+        base.tp_flags =
+            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+        base.tp_dealloc = nc_reference_dealloc;
+    }
+    if (PyType_Ready(&base) == 0) {
+        type = (PyTypeObject *)PyObject_CallFunction((PyObject *)&PyType_Type, "s(O){s()ss}",
+                                                     "TypeReference", &base, "__slots__",
+                                                     "__module__", "nativecall");
+    }
     if (type != NULL) {
         type->tp_del = nc_reference_del;
+        type->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
     }
     return type;
 }
