@@ -336,8 +336,9 @@ def callback(
     An exception propagates to the Python call that entered C, and is raised when that call
     returns. In a thread that C started there is no such call, and the exception goes to
     `sys.unraisablehook`. While an exception is pending, callbacks in that thread return their
-    sentinels at once. On Python 3.11, in threads other than the main thread, a built-in function of
-    another module may not check for exceptions. A later instruction may then raise the exception.
+    sentinels at once. On Python 3.11, in threads other than the main thread, and without the GIL, a
+    built-in function of another module may not check for exceptions. A later instruction may then
+    raise the exception.
 
     Recursion through C code raises RecursionError before it exhausts the C stack of its thread.
 

@@ -78,6 +78,9 @@ ALONE = {
         "test_text.py::test_a_codec_gets_a_copy",
         "test_values.py::test_what_is_callable_is_passed_as_a_function",
     },
+    "checks for exceptions that nobody looks for, as one thread at a time can": {
+        "test_exceptions.py::test_specialised_calls_lose_nothing",
+    },
     "all threads have one object of the fixture": {
         *("bodies", "ext", "hook", "kernels", "test_variables.py"),
         "test_characters.py::test_text",
