@@ -88,6 +88,7 @@ ALONE = {
         "test_record.py::test_fields_by_name_and_by_index",
         "test_record.py::test_a_record_is_taken_wherever_the_struct_is",
         "test_struct_pointers.py::test_pointers_that_are_freed",
+        "test_text.py::test_functions_get_text_by_the_encoding",
         "test_types.py::test_the_ffi_is_cffis_and_has_the_types",
     },
     "counts what the process has": {
