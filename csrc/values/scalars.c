@@ -296,7 +296,16 @@ int nc_convert_integer(PyObject *name, Py_ssize_t index, PyObject *value, char c
 {
     const NcIntegerKind *kind = nc_integer_kind(code);
     unsigned long long bits = 0;
-    PyObject *number = PyLong_Check(value) ? Py_NewRef(value) : nc_integer_of(value);
+    if (PyLong_Check(value)) { /* fast path; the code below reports ints out of range */
+        int huge = 0;
+        long long wide = PyLong_AsLongLongAndOverflow(value, &huge);
+        if (huge == 0 && wide >= kind->low &&
+            (wide < 0 || (unsigned long long)wide <= kind->high)) {
+            nc_write_integer(code, (unsigned long long)wide, out);
+            return 0;
+        }
+    }
+    PyObject *number = nc_integer_of(value);
     if (number == NULL) {
         if (!PyErr_Occurred()) {
             int is_character =
