@@ -31,8 +31,8 @@
  * Limits. Python 3.11 can be asked to check only in the main thread. In other threads, an exception
  * that the caller ignores is raised at a later instruction. From 3.12 on, an ignored exception is
  * also raised later if C code runs for more than 2 seconds without the GIL after its last callback.
- * During these 2 seconds, other threads run slower. On free-threaded builds it is raised later, too,
- * if another thread is checking at the moment when the caller goes on.
+ * During these 2 seconds, other threads run slower. On free-threaded builds, it is also raised
+ * later if another thread checks at the moment when the caller goes on.
  *
  * A mark records which exception was left in a thread. The mark's reference to the exception is
  * borrowed, for comparison only. Once that exception is no longer set, for any reason, the mark is

@@ -74,9 +74,9 @@ static void end_table(PyObject *capsule)
     PyMem_RawFree(ended);
 }
 
-/* Makes this thread's table, unless memory is short. The thread state's dict owns it. CPython clears
- * that dict before other parts of the state, whose finalizers may run code of ours. Another dict
- * would never be cleared. */
+/* Makes this thread's table, unless memory is short. The thread state's dict owns it. CPython
+ * clears that dict before other parts of the state, whose finalizers may run code of ours. Another
+ * dict would never be cleared. */
 NC_NOINLINE void make_table(void)
 {
     if (ended_in == PyThreadState_GetID(PyThreadState_Get())) {
