@@ -78,9 +78,6 @@ ALONE = {
         "test_text.py::test_a_codec_gets_a_copy",
         "test_values.py::test_what_is_callable_is_passed_as_a_function",
     },
-    "checks for exceptions that nobody looks for, as one thread at a time can": {
-        "test_exceptions.py::test_specialised_calls_lose_nothing",
-    },
     "all threads have one object of the fixture": {
         *("bodies", "ext", "hook", "kernels", "test_variables.py"),
         "test_characters.py::test_text",
@@ -92,6 +89,7 @@ ALONE = {
         "test_types.py::test_the_ffi_is_cffis_and_has_the_types",
     },
     "counts what the process has": {
+        "test_exceptions.py",
         "test_builtin.py::test_reference_counts_are_level",
         "test_fields.py::test_a_name_is_the_class_that_python_would_find",
         "test_life.py::test_what_callbacks_of_a_signature_share_is_kept_up_to_a_bound",
