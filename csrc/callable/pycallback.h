@@ -26,7 +26,8 @@
  * A call preserves C's errno, unless the Python function calls set_errno().
  *
  * Lifetime. A running call holds a reference, so the function may close or delete its own callback.
- * C code returns through code of the extension, which is never unloaded.
+ * On free-threaded builds, running calls are counted instead (platform/runs.h). C code returns
+ * through code of the extension, which is never unloaded.
  *
  * While Python shuts down, threads that would have to take the GIL get the sentinel. If an
  * NcPyCallback is deallocated during shutdown, its memory is not freed, since these threads may use
@@ -36,8 +37,8 @@
  * fields of an NcPyCallback need the GIL, with two exceptions: `spec` never changes, and `names`
  * may be read while a thread waits for the GIL (waiting.h). After a call has left Python, another
  * thread may drop the last reference before the call returns. So a call reads no field after it has
- * left Python. On free-threaded builds, `names` and `kept` are atomic. `function`, `stash` and
- * `kept` are removed only in NC_ALONE (platform/lock.h), so calls read them without a lock. */
+ * left Python. On free-threaded builds, `names` and `kept` are atomic. `function` and `stash` are
+ * removed only after the last run, so calls read them without a lock. */
 #pragma once
 
 #include "layout.h"

@@ -20,7 +20,6 @@
  *   up to that point. `change` returns 0. It must not allocate or free memory or change counts. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include "nativecall/detail/shared.h"
 
 #if defined(Py_GIL_DISABLED)

@@ -15,16 +15,14 @@
  * support the processor, nc_stub_new raises RuntimeError.
  *
  * Until a freed stub is reused, calling it prints its name and ends the process. The stub that was
- * freed first is reused first. Without the GIL, this holds for the stubs that one thread creates,
- * unless others must be taken because all memory is in use.
- * Regions are never unmapped, so memory use stays at the maximum number of stubs that existed at
- * one time.
+ * freed first is reused first. Without the GIL, this holds for the stubs that one thread creates. A
+ * thread takes those of others before it maps more memory. Regions are never unmapped, so memory
+ * use stays at the maximum number of stubs that existed at one time.
  *
  * Threads: new and free need the GIL, or an attached thread. Calls need nothing: a slot is complete
  * before its stub's address is published, and does not change while the stub is in use. */
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 /* The data of a stub. */
