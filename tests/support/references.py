@@ -73,7 +73,8 @@ def measure() -> tuple[int, int]:
 # - compile with Numba, which keeps some seventy references and twenty blocks of each function, even
 #   without this package;
 # - create new names of classes and attributes in each pass, which CPython interns forever;
-# - fill the caches of headers, ctypes, cffi and SciPy for many passes;
+# - fill the caches of headers, ctypes, cffi and SciPy for many passes (the files below make the
+#   structs of cffi once in a module, since the types of each new FFI fill a cache);
 # - load new files, which stay loaded;
 # - run in child processes, which leave nothing here;
 # - concern only text, plans and code, without a Python object to keep.

@@ -81,6 +81,10 @@ words make_words(void) { words one = {{"ab", {'w', 'x', 'y', 'z'}}, {1, 0, 255},
 """
 )
 
+# Made once: each FFI makes new types, and some stay in a cache.
+FFI = cffi.FFI()
+FFI.cdef("struct point { double x, y; };")
+
 
 @pytest.fixture(scope="module")
 def records(builder):
@@ -411,9 +415,7 @@ def test_a_record_of_ctypes_and_of_cffi_is_taken_as_before(records):
     function = ctypes.CDLL(records.path).swap
     function.argtypes, function.restype = [Point], Point
     assert repr(nc.wrap(function)(Point(1, 2))) == "Point(x=2.0, y=1.0)"
-    ffi = cffi.FFI()
-    ffi.cdef("struct point { double x, y; };")
-    assert records.swap(ffi.new("struct point *", (1, 2))[0]) == (2, 1)
+    assert records.swap(FFI.new("struct point *", (1, 2))[0]) == (2, 1)
     assert records.swap(np.array((1, 2), [("x", "d"), ("y", "d")])[()]) == (2, 1)
 
 

@@ -10,6 +10,9 @@ import nativecall as nc
 
 POINT = "T{d:x:d:y:}"
 MIXED = "T{b:tag:(2)T{d:x:d:y:}:at:T{f:w:h:n:}:inner:}"
+# Made once: each FFI makes new types, and some stay in a cache.
+FFI = cffi.FFI()
+FFI.cdef("typedef struct { double x, y; } P; typedef struct { float x, y; } Q;")
 
 
 def test_structs_by_value(lib, fails):
@@ -23,11 +26,9 @@ def test_structs_by_value(lib, fails):
     class P(ctypes.Structure):
         _fields_ = [("x", ctypes.c_double), ("y", ctypes.c_double)]
 
-    ffi = cffi.FFI()
-    ffi.cdef("typedef struct { double x, y; } P; typedef struct { float x, y; } Q;")
     record = np.array([(7, 8)], dtype=[("x", "d"), ("y", "d")])[0]
     assert f(P(1, 2), record) == (8.0, 10.0)
-    assert f(ffi.new("P *", (1, 2)), ffi.new("P *", (1, 1))[0]) == (2.0, 3.0)
+    assert f(FFI.new("P *", (1, 2)), FFI.new("P *", (1, 1))[0]) == (2.0, 3.0)
     refused = [
         ({"x": 1, "y": 2, "z": 3}, "has no field 'z'; its fields are 'x', 'y'", TypeError),
         (
@@ -35,7 +36,7 @@ def test_structs_by_value(lib, fails):
             "must be a tuple, a mapping or a struct of 16 bytes with the fields 'x', 'y' (got int)",
             TypeError,
         ),
-        (ffi.new("Q *"), "must be a struct with the fields 'x', 'y' (got cffi's 'Q')", TypeError),
+        (FFI.new("Q *"), "must be a struct with the fields 'x', 'y' (got cffi's 'Q')", TypeError),
     ]
     for value, message, exception in refused:
         with fails(exception, f"argument 2 of 'add_points' {message}"):
