@@ -82,7 +82,6 @@ def test_most_objects_offer_nothing(limited):
         del kind.__nativecall_api__
 
 
-@pytest.mark.skipif("ABI3T" in FLAG, reason="answers are not kept")
 def test_answers_are_kept(limited):
     """By the version tag, which the limited API does not have: no attribute is read again."""
     reads = []

@@ -7,6 +7,7 @@ which runtimes suit (tests/core/test_vectors.py).
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 import nativecall as nc
 from nativecall.conformance import _abi
 from support import build
+from support.threads import each
 
 LANGUAGES = ["c", "c++"]
 CALL_ID, PACKED_ID = 0x04000001, 0x04000003
@@ -75,6 +77,32 @@ def test_most_objects_offer_nothing(look, lib):
         kind.__nativecall_api__ = None
         assert look.offers(kind()) is False
         del kind.__nativecall_api__
+
+
+def test_threads_look_while_a_class_changes(look, lib):
+    """Capsules end with their assignment to the class; the interface in them lives on."""
+    f = lib.function("square", "d:d")
+    call = ctypes.pythonapi.PyCapsule_GetPointer
+    call.argtypes, call.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+        ("PyCapsule_New", ctypes.pythonapi)
+    )
+    name = b"nativecall_api_v1"
+    address = call(nc.NativeCallable.__nativecall_api__, name)
+    kind = type("Kind", (), {"__call__": lambda self: 0})
+    one = kind()
+
+    def race(number):
+        found = []
+        for turn in range(300):
+            if number == 0:
+                kind.__nativecall_api__ = new(address, name, None) if turn % 2 else None
+            found += [look.offers(one)]
+            assert look.find(f, "d:d")[1] == lib.address("square")
+        return found[-1]
+
+    assert each(race, *range(4))[0] is True
+    assert look.offers(one) is True
 
 
 def test_every_entry_is_found(look, lib):

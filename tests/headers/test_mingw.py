@@ -50,7 +50,7 @@ typedef long long Py_ssize_t;
 USES = ["consumer", "provider", "callback_consumer", "dispatch", "objects", "limited"]
 LIMITED = "nativecall_abi3.h"  # nativecall_abi.h includes it for the limited API
 MARK = 0x6E635F7368617265  # precedes the addresses in the module
-SHARED = ["nc_runtime", "nc_metatype", "nc_objects"]
+SHARED = ["nc_abi_runtime", "nc_abi_metatype", "nc_objects"]
 
 
 @pytest.fixture(scope="module")

@@ -235,8 +235,8 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
     if (runtime == NULL) {
         return NULL;
     }
-    nc_metatype = runtime->metatype;
-    nc_runtime = runtime;
+    NC_ABI_STORE(&nc_abi_metatype, runtime->metatype);
+    NC_ABI_STORE(&nc_abi_runtime, runtime);
     return nc_metatype;
 }
 

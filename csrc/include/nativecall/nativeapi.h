@@ -39,9 +39,7 @@ NC_C_BEGIN
 /* Raise TypeError for a type whose attribute nc_abi_api found invalid. Return -1. */
 NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
 {
-    unsigned tag;
-    PyObject *value = nc_abi_attribute(type, &tag);
-    Py_IncRef(value);
+    PyObject *value = PyObject_GetAttrString((PyObject *)type, NC_NATIVEAPI_ATTRIBUTE);
     if (nc_type_capsule(type, NC_NATIVEAPI_ATTRIBUTE, NC_NATIVEAPI_CAPSULE, value) != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must have size %zu or more, the name "

@@ -20,8 +20,18 @@
 #endif
 #if defined(_MSC_VER) && !defined(__clang__) /* on ARM, compile with /volatile:ms */
 #define NC_ABI_LOAD(at) (*(void *const volatile *)(const void *)(at))
+#define NC_ABI_STORE(at, value) (*(const void *volatile *)(void *)(at) = (value))
+#define NC_ABI_TAG(type) ((type)->tp_version_tag)
+#define NC_ABI_THREAD __declspec(thread)
 #else
 #define NC_ABI_LOAD(at) __atomic_load_n((void *const *)(const void *)(at), __ATOMIC_ACQUIRE)
+#define NC_ABI_STORE(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
+#define NC_ABI_TAG(type) __atomic_load_n(&(type)->tp_version_tag, __ATOMIC_RELAXED)
+#define NC_ABI_THREAD __thread
+#endif
+#ifndef Py_GIL_DISABLED
+#undef NC_ABI_THREAD
+#define NC_ABI_THREAD /* else each thread has its own */
 #endif
 #define NC_ABI_VERSION 1
 #define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)    /* the caller must hold the GIL */
@@ -86,29 +96,12 @@ typedef struct {             /* the fields behind type.__basicsize__ bytes */
 #else
 #define NC_ABI_OFFSET(field) offsetof(PyHeapExtensibleTypeObject, field)
 #define NC_ABI_SLOT(type, name) ((type)->tp_##name)
-#define NC_ABI_TAG(type) ((type)->tp_version_tag)
 static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
 {
     PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
     PyObject *self = PyCFunction_CheckExact(obj) ? function->m_self : NULL;
     size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
     return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
-}
-Py_NO_INLINE static PyObject *nc_abi_attribute(PyTypeObject *type, unsigned *tag) /* borrowed */
-{
-    PyObject *mro = type->tp_mro, *found = NULL, *dict;
-    Py_DecRef(dict = PyUnicode_InternFromString("__call__")); /* a lookup assigns a tag */
-    (void)(dict != NULL && _PyType_Lookup(type, dict));
-    *tag = NC_ABI_TAG(type);
-    for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
-        dict = ((PyTypeObject *)(void *)PyTuple_GetItem(mro, i))->tp_dict;
-#if PY_VERSION_HEX >= 0x030C0000 /* tp_dict is NULL in CPython's own static types */
-        Py_DecRef(dict = PyType_GetDict((PyTypeObject *)(void *)PyTuple_GetItem(mro, i)));
-#endif
-        found = dict != NULL ? PyDict_GetItemString(dict, "__nativecall_api__") : NULL;
-        found = !found && dict && PyDict_GetItemString(dict, "__call__") ? Py_None : found;
-    }
-    return found != Py_None ? found : NULL;
 }
 typedef struct {
     PyHeapTypeObject etp_heaptype;
@@ -135,23 +128,25 @@ typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj)._
 } NcNativeApi;
 #define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
 #define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later versions grow */
-NC_SHARED_VARIABLE const NcRuntime *nc_runtime = NULL;
-NC_SHARED_VARIABLE PyTypeObject *nc_metatype = NULL;
+NC_SHARED_VARIABLE const NcRuntime *nc_abi_runtime = NULL;
+NC_SHARED_VARIABLE PyTypeObject *nc_abi_metatype = NULL;
+#define nc_runtime ((const NcRuntime *)NC_ABI_LOAD(&nc_abi_runtime))
+#define nc_metatype ((PyTypeObject *)NC_ABI_LOAD(&nc_abi_metatype))
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
 static inline const char *nc_abi_intern(const char *text) /* GIL held; NULL: no runtime yet */
 {
     const char *name = "_extensibletype.runtime_v1", *interned = NULL;
-    PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
-    PyObject *capsule = module != NULL ? PyObject_GetAttrString(module, "runtime_v1") : NULL;
-    const NcRuntime *found = (const NcRuntime *)PyCapsule_GetPointer(capsule, name);
-    Py_DecRef(capsule);
+    PyObject *module = PyMapping_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
+    const NcRuntime *found = (const NcRuntime *)(module ? PyCapsule_Import(name, 0) : NULL);
+    Py_DecRef(module);
     PyErr_Clear();
     if (found && found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype &&
         found->abi_version == NC_ABI_VERSION && found->provider && found->ready && found->intern &&
         found->type_size >= NC_ABI_OFFSET(etp_private) + sizeof(void *) &&
         found->slot_size == sizeof(PyCustomSlot) && found->registry &&
         found->intern(found->registry, text, strlen(text), &interned) == 0) {
-        nc_metatype = (nc_runtime = found)->metatype;
+        NC_ABI_STORE(&nc_abi_metatype, found->metatype);
+        NC_ABI_STORE(&nc_abi_runtime, found);
     }
     return interned;
 }
@@ -190,22 +185,27 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
     }
     return found != NULL ? entry : NULL;
 }
-static NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; a cache by types' tags */
-static unsigned nc_abi_tags[64]; /* a change of a type resets its tag to 0, a lookup assigns one */
+static NC_ABI_THREAD NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; types' own */
+static NC_ABI_THREAD unsigned nc_abi_tags[64]; /* a change of a type resets its tag to 0 */
 Py_NO_INLINE static const NcNativeApi *nc_abi_look(PyTypeObject *type)
 {
-    unsigned tag; /* read before the attribute is looked for */
-    PyObject *own = nc_abi_attribute(type, &tag);
+    int has = PyObject_HasAttrString((PyObject *)type, "__nativecall_api__"); /* assigns a tag */
+    unsigned tag = NC_ABI_TAG(type);
+    PyObject *mro = has ? PyObject_GetAttrString((PyObject *)type, "__mro__") : NULL, *own = NULL;
+    for (Py_ssize_t i = 0; mro != NULL && own == NULL && i < PyTuple_Size(mro); i++) {
+        PyObject *dict = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
+        own = dict != NULL ? PyMapping_GetItemString(dict, "__nativecall_api__") : NULL;
+        own = own || !dict || !PyMapping_HasKeyString(dict, "__call__") ? own : Py_NewRef(Py_None);
+        Py_DecRef(dict);
+    }
     NcNativeApi *api = own ? (NcNativeApi *)PyCapsule_GetPointer(own, "nativecall_api_v1") : NULL;
+    int good = api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->find &&
+               api->name == NC_NATIVEAPI_NAME;
+    Py_DecRef(own);
+    Py_DecRef(mro);
     PyErr_Clear();
-    int bad = own && (!api || api->size < NC_ABI_SIZE(NcNativeApi, entry) ||
-                      api->name != NC_NATIVEAPI_NAME || !api->find);
-    api = bad ? &nc_abi_wrong : api;
-#ifndef Py_GIL_DISABLED
     nc_abi_tags[tag % 64] = tag;
-    nc_abi_kept[tag % 64] = api;
-#endif
-    return api;
+    return nc_abi_kept[tag % 64] = good || !own || own == Py_None ? api : &nc_abi_wrong;
 }
 static inline const NcNativeApi *nc_abi_api(PyTypeObject *type) /* NULL: no tier 2; GIL held */
 {

@@ -11,12 +11,6 @@
 #include <Python.h>
 #include <string.h> /* Python.h does not include it here */
 
-#if defined(_MSC_VER) && !defined(__clang__)
-#define NC_ABI3_STORE(at, value) (*(PyObject *volatile *)(at) = (value))
-#else
-#define NC_ABI3_STORE(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
-#endif
-
 /* Return the words behind an object's header. No GIL is needed. */
 static inline void *const *nc_abi3_words(const void *obj)
 {
@@ -31,8 +25,19 @@ static inline void *const *nc_abi3_words(const void *obj)
 #define NC_ABI_BASICSIZE(type) ((uintptr_t)nc_abi3_words(type)[2])
 #define NC_ABI_OFFSET(field)                                                                       \
     (NC_ABI_BASICSIZE(&PyType_Type) + offsetof(PyHeapExtensibleTypeObject, field))
-#define NC_ABI_TAG(type)                                                                           \
-    (Py_Version < 0x03100000 ? *(const unsigned *)(const void *)(nc_abi3_words(type) + 46) : 0)
+
+/* Return a type's version tag, or 0 if it is not known where this Python has it. */
+static inline unsigned nc_abi3_tag(const PyTypeObject *type)
+{
+    typedef struct {
+        void *before[46];
+        unsigned tp_version_tag;
+    } Words;
+    const Words *words = (const Words *)(const void *)nc_abi3_words(type);
+    return Py_Version < 0x03100000 ? NC_ABI_TAG(words) : 0;
+}
+#undef NC_ABI_TAG
+#define NC_ABI_TAG nc_abi3_tag
 
 static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
 {
@@ -40,42 +45,6 @@ static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in v
     PyObject *self = PyCFunction_CheckExact(obj) ? (PyObject *)function[1] : NULL;
     uintptr_t within = self != NULL ? (uintptr_t)function[0] - (uintptr_t)self : 0;
     return self && within < NC_ABI_BASICSIZE(Py_TYPE(self)) ? self : obj;
-}
-
-/* Return an item of a class's own dictionary, borrowed, or NULL without an exception. */
-static inline PyObject *nc_abi3_own(PyObject *cls, const char *name)
-{
-    PyObject *dict = PyObject_GetAttrString(cls, "__dict__");
-    PyObject *found = dict != NULL ? PyMapping_GetItemString(dict, name) : NULL;
-    PyErr_Clear();
-    Py_DecRef(found);
-    Py_DecRef(dict);
-    return found;
-}
-
-Py_NO_INLINE static PyObject *nc_abi_attribute(PyTypeObject *type, unsigned *tag) /* borrowed */
-{
-    static PyObject *kept; /* Python's caches are by the address of a name */
-    PyObject *name = (PyObject *)NC_ABI_LOAD(&kept), *any = NULL, *found = NULL, *mro;
-    if (name == NULL) {
-        name = PyUnicode_InternFromString("__nativecall_api__");
-        NC_ABI3_STORE(&kept, name);
-    }
-#if Py_LIMITED_API + 0 >= 0x030D0000 /* without an exception; abi3t comes here for each object */
-    (void)(name != NULL && PyObject_GetOptionalAttr((PyObject *)type, name, &any) > 0);
-#else
-    any = name != NULL ? PyObject_GetAttr((PyObject *)type, name) : NULL;
-#endif
-    *tag = NC_ABI_TAG(type); /* which the lookup assigned */
-    mro = any != NULL ? PyObject_GetAttrString((PyObject *)type, "__mro__") : NULL;
-    Py_DecRef(any);
-    for (Py_ssize_t i = 0; mro != NULL && found == NULL && i < PyTuple_Size(mro); i++) {
-        PyObject *cls = PyTuple_GetItem(mro, i);
-        found = nc_abi3_own(cls, "__nativecall_api__");
-        found = !found && nc_abi3_own(cls, "__call__") ? Py_None : found;
-    }
-    Py_DecRef(mro);
-    return found != Py_None ? found : NULL;
 }
 
 #endif
