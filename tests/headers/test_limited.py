@@ -92,10 +92,13 @@ def test_answers_are_kept(limited):
             return super().__getattribute__(name)
 
     obj = Meta("Kind", (), {})()
-    assert limited.ask(obj, "d:d") is limited.ask(obj, "d:d") is None
+    for _ in range(2):  # the first assigns the tag
+        assert limited.ask(obj, "d:d") is None
     assert "__nativecall_api__" in reads
+    reads.clear()
+    assert limited.ask(obj, "d:d") is None
     if sys.version_info < (3, 16):
-        assert reads.count("__nativecall_api__") == 1
+        assert reads == []
 
 
 @pytest.mark.parametrize("name", ["Heap", "Immutable"])

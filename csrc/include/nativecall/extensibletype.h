@@ -235,8 +235,8 @@ NC_STATIC PyTypeObject *PyExtensibleType_Import(void)
     if (runtime == NULL) {
         return NULL;
     }
-    NC_ABI_STORE(&nc_abi_metatype, runtime->metatype);
-    NC_ABI_STORE(&nc_abi_runtime, runtime);
+    __atomic_store_n(&nc_abi_metatype, runtime->metatype, __ATOMIC_RELEASE);
+    __atomic_store_n(&nc_abi_runtime, runtime, __ATOMIC_RELEASE);
     return nc_metatype;
 }
 

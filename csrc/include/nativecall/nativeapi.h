@@ -26,6 +26,7 @@
 
 #include "detail/core/lookup.h"
 #include "detail/compat.h"
+#include "nativecall_abi.h"
 
 NC_C_BEGIN
 
@@ -39,7 +40,12 @@ NC_C_BEGIN
 /* Raise TypeError for a type whose attribute nc_abi_api found invalid. Return -1. */
 NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
 {
-    PyObject *value = PyObject_GetAttrString((PyObject *)type, NC_NATIVEAPI_ATTRIBUTE);
+    PyObject *value = NULL, *mro = Py_NewRef(type->tp_mro);
+    for (Py_ssize_t i = 0; value == NULL && i < PyTuple_GET_SIZE(mro); i++) {
+        value =
+            nc_type_own((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i), NC_NATIVEAPI_ATTRIBUTE);
+    }
+    Py_DecRef(mro);
     if (nc_type_capsule(type, NC_NATIVEAPI_ATTRIBUTE, NC_NATIVEAPI_CAPSULE, value) != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must have size %zu or more, the name "

@@ -19,20 +19,11 @@
 #define NC_SHARED_VARIABLE __attribute__((weak, visibility("hidden")))
 #endif
 #if defined(_MSC_VER) && !defined(__clang__) /* on ARM, compile with /volatile:ms */
-#define NC_ABI_LOAD(at) (*(void *const volatile *)(const void *)(at))
-#define NC_ABI_STORE(at, value) (*(const void *volatile *)(void *)(at) = (value))
-#define NC_ABI_TAG(type) ((type)->tp_version_tag)
-#define NC_ABI_THREAD __declspec(thread)
-#else
-#define NC_ABI_LOAD(at) __atomic_load_n((void *const *)(const void *)(at), __ATOMIC_ACQUIRE)
-#define NC_ABI_STORE(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
-#define NC_ABI_TAG(type) __atomic_load_n(&(type)->tp_version_tag, __ATOMIC_RELAXED)
-#define NC_ABI_THREAD __thread
+#define __atomic_load_n(at, order) (*(at))
+#define __atomic_store_n(at, value, order) (*(at) = (value))
+#define __thread __declspec(thread)
 #endif
-#ifndef Py_GIL_DISABLED
-#undef NC_ABI_THREAD
-#define NC_ABI_THREAD /* else each thread has its own */
-#endif
+#define NC_ABI_LOAD(at) __atomic_load_n((void *volatile *)(uintptr_t)(at), __ATOMIC_ACQUIRE)
 #define NC_ABI_VERSION 1
 #define NC_FLAG_NEEDS_GIL ((uintptr_t)1 << 0)    /* the caller must hold the GIL */
 #define NC_FLAG_TAKES_GIL ((uintptr_t)1 << 1)    /* the function acquires the GIL and may block */
@@ -90,17 +81,28 @@ static inline PyCustomSlot *nc_slottable_find(const PyCustomSlotTable *table, ui
 #endif
 #if defined(Py_PYTHON_H) && !defined(NATIVECALL_ABI_FINDS)
 #define NATIVECALL_ABI_FINDS
+#ifdef Py_GIL_DISABLED
+#define NC_ABI_CACHE static __thread /* each thread has its own */
+#else
+#define NC_ABI_CACHE static
+#endif
 #ifdef Py_LIMITED_API
 #include "nativecall_abi3.h" /* copy it, too: the same without the layout of Python's structs */
 typedef struct {             /* the fields behind type.__basicsize__ bytes */
 #else
 #define NC_ABI_OFFSET(field) offsetof(PyHeapExtensibleTypeObject, field)
 #define NC_ABI_SLOT(type, name) ((type)->tp_##name)
+#define NC_ABI_TAG(type) __atomic_load_n(&(type)->tp_version_tag, __ATOMIC_ACQUIRE)
+#define NC_ABI_MRO(type, name) (_PyType_Lookup(type, name) ? Py_XNewRef((type)->tp_mro) : NULL)
+#if PY_VERSION_HEX >= 0x030C0000 /* tp_dict is NULL in CPython's own static types */
+#define NC_ABI_DICT(cls) PyType_GetDict((PyTypeObject *)(void *)(cls))
+#else
+#define NC_ABI_DICT(cls) Py_XNewRef(((PyTypeObject *)(void *)(cls))->tp_dict)
+#endif
 static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
 {
-    PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
-    PyObject *self = PyCFunction_CheckExact(obj) ? function->m_self : NULL;
-    size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
+    PyObject *self = PyCFunction_CheckExact(obj) ? PyCFunction_GET_SELF(obj) : NULL;
+    size_t within = self ? (uintptr_t)((PyCFunctionObject *)obj)->m_ml - (uintptr_t)self : 0;
     return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
 }
 typedef struct {
@@ -128,8 +130,8 @@ typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj)._
 } NcNativeApi;
 #define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
 #define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later versions grow */
-NC_SHARED_VARIABLE const NcRuntime *nc_abi_runtime = NULL;
-NC_SHARED_VARIABLE PyTypeObject *nc_abi_metatype = NULL;
+NC_SHARED_VARIABLE const NcRuntime *volatile nc_abi_runtime = NULL;
+NC_SHARED_VARIABLE PyTypeObject *volatile nc_abi_metatype = NULL;
 #define nc_runtime ((const NcRuntime *)NC_ABI_LOAD(&nc_abi_runtime))
 #define nc_metatype ((PyTypeObject *)NC_ABI_LOAD(&nc_abi_metatype))
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
@@ -137,16 +139,16 @@ static inline const char *nc_abi_intern(const char *text) /* GIL held; NULL: no 
 {
     const char *name = "_extensibletype.runtime_v1", *interned = NULL;
     PyObject *module = PyMapping_GetItemString(PyImport_GetModuleDict(), "_extensibletype");
-    const NcRuntime *found = (const NcRuntime *)(module ? PyCapsule_Import(name, 0) : NULL);
-    Py_DecRef(module);
-    PyErr_Clear();
+    PyObject *capsule = module != NULL ? PyObject_GetAttrString(module, "runtime_v1") : NULL;
+    const NcRuntime *found = (const NcRuntime *)PyCapsule_GetPointer(capsule, name);
+    Py_DecRef(module), Py_DecRef(capsule), PyErr_Clear();
     if (found && found->struct_size >= NC_ABI_SIZE(NcRuntime, ready) && found->metatype &&
         found->abi_version == NC_ABI_VERSION && found->provider && found->ready && found->intern &&
         found->type_size >= NC_ABI_OFFSET(etp_private) + sizeof(void *) &&
         found->slot_size == sizeof(PyCustomSlot) && found->registry &&
         found->intern(found->registry, text, strlen(text), &interned) == 0) {
-        NC_ABI_STORE(&nc_abi_metatype, found->metatype);
-        NC_ABI_STORE(&nc_abi_runtime, found);
+        __atomic_store_n(&nc_abi_metatype, found->metatype, __ATOMIC_RELEASE);
+        __atomic_store_n(&nc_abi_runtime, found, __ATOMIC_RELEASE);
     }
     return interned;
 }
@@ -185,32 +187,29 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
     }
     return found != NULL ? entry : NULL;
 }
-static NC_ABI_THREAD NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; types' own */
-static NC_ABI_THREAD unsigned nc_abi_tags[64]; /* a change of a type resets its tag to 0 */
-Py_NO_INLINE static const NcNativeApi *nc_abi_look(PyTypeObject *type)
+NC_ABI_CACHE NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; those by tags */
+NC_ABI_CACHE unsigned nc_abi_tags[64]; /* read first; a change of a type resets its tag to 0 */
+Py_NO_INLINE static const NcNativeApi *nc_abi_look(PyTypeObject *type, unsigned tag)
 {
-    int has = PyObject_HasAttrString((PyObject *)type, "__nativecall_api__"); /* assigns a tag */
-    unsigned tag = NC_ABI_TAG(type);
-    PyObject *mro = has ? PyObject_GetAttrString((PyObject *)type, "__mro__") : NULL, *own = NULL;
+    PyObject *name = PyUnicode_InternFromString("__nativecall_api__"), *own = NULL;
+    PyObject *mro = name != NULL ? NC_ABI_MRO(type, name) : NULL; /* a lookup assigns a tag */
     for (Py_ssize_t i = 0; mro != NULL && own == NULL && i < PyTuple_Size(mro); i++) {
-        PyObject *dict = PyObject_GetAttrString(PyTuple_GetItem(mro, i), "__dict__");
-        own = dict != NULL ? PyMapping_GetItemString(dict, "__nativecall_api__") : NULL;
+        PyObject *dict = NC_ABI_DICT(PyTuple_GetItem(mro, i));
+        own = dict != NULL ? PyObject_GetItem(dict, name) : NULL;
         own = own || !dict || !PyMapping_HasKeyString(dict, "__call__") ? own : Py_NewRef(Py_None);
         Py_DecRef(dict);
     }
     NcNativeApi *api = own ? (NcNativeApi *)PyCapsule_GetPointer(own, "nativecall_api_v1") : NULL;
     int good = api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->find &&
                api->name == NC_NATIVEAPI_NAME;
-    Py_DecRef(own);
-    Py_DecRef(mro);
-    PyErr_Clear();
+    Py_DecRef(own), Py_DecRef(mro), Py_DecRef(name), PyErr_Clear();
     nc_abi_tags[tag % 64] = tag;
     return nc_abi_kept[tag % 64] = good || !own || own == Py_None ? api : &nc_abi_wrong;
 }
 static inline const NcNativeApi *nc_abi_api(PyTypeObject *type) /* NULL: no tier 2; GIL held */
 {
     unsigned tag = NC_ABI_TAG(type), at = tag % 64;
-    return tag && nc_abi_tags[at] == tag ? nc_abi_kept[at] : nc_abi_look(type);
+    return tag && nc_abi_tags[at] == tag ? nc_abi_kept[at] : nc_abi_look(type, tag);
 }
 static inline int nc_abi_offers(PyObject *given) /* if it can have entries; GIL held; some 2 ns */
 {

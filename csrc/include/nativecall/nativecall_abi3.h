@@ -27,17 +27,26 @@ static inline void *const *nc_abi3_words(const void *obj)
     (NC_ABI_BASICSIZE(&PyType_Type) + offsetof(PyHeapExtensibleTypeObject, field))
 
 /* Return a type's version tag, or 0 if it is not known where this Python has it. */
-static inline unsigned nc_abi3_tag(const PyTypeObject *type)
+static inline unsigned NC_ABI_TAG(const PyTypeObject *type)
 {
-    typedef struct {
-        void *before[46];
-        unsigned tp_version_tag;
-    } Words;
-    const Words *words = (const Words *)(const void *)nc_abi3_words(type);
-    return Py_Version < 0x03100000 ? NC_ABI_TAG(words) : 0;
+    const unsigned *tag = (const unsigned *)(const void *)(nc_abi3_words(type) + 46);
+    return Py_Version < 0x03100000 ? __atomic_load_n(tag, __ATOMIC_ACQUIRE) : 0;
 }
-#undef NC_ABI_TAG
-#define NC_ABI_TAG nc_abi3_tag
+
+/* Return the MRO of a type that has an attribute, a new reference; otherwise NULL. */
+static inline PyObject *NC_ABI_MRO(PyTypeObject *type, PyObject *name)
+{
+    PyObject *any = NULL;
+#if Py_LIMITED_API + 0 >= 0x030D0000 /* without an exception; later versions come here each time */
+    (void)(PyObject_GetOptionalAttr((PyObject *)type, name, &any) > 0);
+#else
+    any = PyObject_GetAttr((PyObject *)type, name);
+#endif
+    Py_DecRef(any);
+    return any != NULL ? PyObject_GetAttrString((PyObject *)type, "__mro__") : NULL;
+}
+
+#define NC_ABI_DICT(cls) PyObject_GetAttrString(cls, "__dict__")
 
 static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
 {
