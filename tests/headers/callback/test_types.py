@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from support.capsules import capsule
-from support.threads import needs_gil
 
 
 def make_type(api, **more):
@@ -64,7 +63,6 @@ def test_the_cache_sees_every_change(c):
     assert c.integrate(sub) == (0.25, True, 0)
 
 
-@needs_gil  # otherwise the answer is not kept
 def test_a_type_is_asked_once(c):
     """Twice if it has no version tag, as on CPython 3.11 until somebody looks for an attribute."""
     asked = []
