@@ -101,8 +101,9 @@ typedef struct {             /* the fields behind type.__basicsize__ bytes */
 #endif
 static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
 {
-    PyObject *self = PyCFunction_CheckExact(obj) ? PyCFunction_GET_SELF(obj) : NULL;
-    size_t within = self ? (uintptr_t)((PyCFunctionObject *)obj)->m_ml - (uintptr_t)self : 0;
+    PyCFunctionObject *function = (PyCFunctionObject *)(void *)obj;
+    PyObject *self = PyCFunction_CheckExact(obj) ? function->m_self : NULL;
+    size_t within = self != NULL ? (uintptr_t)function->m_ml - (uintptr_t)self : 0;
     return self && within < (size_t)Py_TYPE(self)->tp_basicsize ? self : obj;
 }
 typedef struct {
