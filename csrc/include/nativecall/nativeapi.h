@@ -40,19 +40,15 @@ NC_C_BEGIN
 /* Raise TypeError for a type whose attribute nc_abi_api found invalid. Return -1. */
 NC_COLD int nc_nativeapi_wrong(PyTypeObject *type)
 {
-    PyObject *value = NULL, *mro = Py_NewRef(type->tp_mro);
-    for (Py_ssize_t i = 0; value == NULL && i < PyTuple_GET_SIZE(mro); i++) {
-        value =
-            nc_type_own((PyTypeObject *)(void *)PyTuple_GET_ITEM(mro, i), NC_NATIVEAPI_ATTRIBUTE);
-    }
-    Py_DecRef(mro);
+    PyObject *name = PyUnicode_InternFromString(NC_NATIVEAPI_ATTRIBUTE);
+    PyObject *value = name != NULL ? Py_XNewRef(_PyType_Lookup(type, name)) : NULL;
     if (nc_type_capsule(type, NC_NATIVEAPI_ATTRIBUTE, NC_NATIVEAPI_CAPSULE, value) != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "'" NC_NATIVEAPI_ATTRIBUTE "' of %s must have size %zu or more, the name "
                      "NC_NATIVEAPI_NAME, and a 'find' that is not NULL",
                      type->tp_name, NC_ABI_SIZE(NcNativeApi, entry));
     }
-    Py_DecRef(value);
+    Py_DecRef(name), Py_DecRef(value);
     return -1;
 }
 

@@ -131,8 +131,8 @@ typedef struct NcNativeApi {                  /* tier 2: the capsule type(obj)._
 } NcNativeApi;
 #define NC_NATIVEAPI_NAME UINT64_C(0x6e635f6170690001)
 #define NC_ABI_SIZE(type, last) (offsetof(type, last) + sizeof(void *)) /* later versions grow */
-NC_SHARED_VARIABLE const NcRuntime *volatile nc_abi_runtime = NULL;
-NC_SHARED_VARIABLE PyTypeObject *volatile nc_abi_metatype = NULL;
+NC_SHARED_VARIABLE const NcRuntime *nc_abi_runtime = NULL;
+NC_SHARED_VARIABLE PyTypeObject *nc_abi_metatype = NULL;
 #define nc_runtime ((const NcRuntime *)NC_ABI_LOAD(&nc_abi_runtime))
 #define nc_metatype ((PyTypeObject *)NC_ABI_LOAD(&nc_abi_metatype))
 static const PyNativeCallableTable nc_abi_nothing = {0, {{NULL, NC_FLAGS_ABI_MASK, NULL}}};
