@@ -196,9 +196,9 @@ Py_NO_INLINE static const NcNativeApi *nc_abi_look(PyTypeObject *type, unsigned 
     PyObject *mro = name != NULL ? NC_ABI_MRO(type, name) : NULL; /* a lookup assigns a tag */
     for (Py_ssize_t i = 0; mro != NULL && own == NULL && i < PyTuple_Size(mro); i++) {
         PyObject *dict = NC_ABI_DICT(PyTuple_GetItem(mro, i));
+        int call = dict != NULL && PyMapping_HasKeyString(dict, "__call__");
         own = dict != NULL ? PyObject_GetItem(dict, name) : NULL;
-        own = own || !dict || !PyMapping_HasKeyString(dict, "__call__") ? own : Py_NewRef(Py_None);
-        Py_DecRef(dict);
+        Py_DecRef(dict), PyErr_Clear(), own = own || !call ? own : Py_NewRef(Py_None);
     }
     NcNativeApi *api = own ? (NcNativeApi *)PyCapsule_GetPointer(own, "nativecall_api_v1") : NULL;
     int good = api && api->size >= NC_ABI_SIZE(NcNativeApi, entry) && api->find &&
