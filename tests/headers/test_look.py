@@ -7,7 +7,6 @@ which runtimes suit (tests/core/test_vectors.py).
 
 from __future__ import annotations
 
-import ctypes
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ import pytest
 import nativecall as nc
 from nativecall.conformance import _abi
 from support import build
+from support.capsules import capsule, get_pointer
 from support.threads import each
 
 LANGUAGES = ["c", "c++"]
@@ -83,22 +83,16 @@ def test_most_objects_offer_nothing(look, lib):
 def test_threads_look_while_a_class_changes(look, lib):
     """Capsules end with their assignment to the class; the interface in them lives on."""
     f = lib.function("square", "d:d")
-    call = ctypes.pythonapi.PyCapsule_GetPointer
-    call.argtypes, call.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-        ("PyCapsule_New", ctypes.pythonapi)
-    )
     name = b"nativecall_api_v1"
-    address = call(nc.NativeCallable.__nativecall_api__, name)
+    address = get_pointer(nc.NativeCallable.__nativecall_api__, name)
     kind = type("Kind", (), {"__call__": lambda self: 0})
     one = kind()
-
     quiet = threading.Barrier(4)
 
     def race(number):
         for turn in range(300):
             if number == 0:
-                kind.__nativecall_api__ = new(address, name, None) if turn % 2 else None
+                kind.__nativecall_api__ = capsule(name, address) if turn % 2 else None
             assert look.offers(one) in (True, False)
             assert look.find(f, "d:d")[1] == lib.address("square")
         quiet.wait()

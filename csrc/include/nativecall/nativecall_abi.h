@@ -188,8 +188,8 @@ static inline const PyNativeCallableEntry *nc_abi_find(PyObject *obj, const char
     }
     return found != NULL ? entry : NULL;
 }
-NC_ABI_CACHE NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; those by tags */
-NC_ABI_CACHE unsigned nc_abi_tags[64]; /* read first; a change of a type resets its tag to 0 */
+NC_ABI_CACHE NcNativeApi nc_abi_wrong, *nc_abi_kept[64]; /* an invalid one; a cache by tags */
+NC_ABI_CACHE unsigned nc_abi_tags[64]; /* a type's tag is read first; a change resets it to 0 */
 Py_NO_INLINE static const NcNativeApi *nc_abi_look(PyTypeObject *type, unsigned tag)
 {
     PyObject *name = PyUnicode_InternFromString("__nativecall_api__"), *own = NULL;

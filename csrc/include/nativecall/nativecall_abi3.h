@@ -27,14 +27,14 @@ static inline void *const *nc_abi3_words(const void *obj)
     (NC_ABI_BASICSIZE(&PyType_Type) + offsetof(PyHeapExtensibleTypeObject, field))
 
 /* Return a type's version tag, or 0 if it is not known where this Python has it. */
-static inline unsigned NC_ABI_TAG(const PyTypeObject *type)
+static inline unsigned nc_abi3_tag(const PyTypeObject *type)
 {
     const unsigned *tag = (const unsigned *)(const void *)(nc_abi3_words(type) + 46);
     return Py_Version < 0x03100000 ? __atomic_load_n(tag, __ATOMIC_ACQUIRE) : 0;
 }
 
 /* Return the MRO of a type that has an attribute, a new reference; otherwise NULL. */
-static inline PyObject *NC_ABI_MRO(PyTypeObject *type, PyObject *name)
+static inline PyObject *nc_abi3_mro(PyTypeObject *type, PyObject *name)
 {
     PyObject *any = NULL;
 #if Py_LIMITED_API + 0 >= 0x030D0000 /* without an exception; later versions come here each time */
@@ -46,6 +46,8 @@ static inline PyObject *NC_ABI_MRO(PyTypeObject *type, PyObject *name)
     return any != NULL ? PyObject_GetAttrString((PyObject *)type, "__mro__") : NULL;
 }
 
+#define NC_ABI_TAG(type) nc_abi3_tag(type)
+#define NC_ABI_MRO(type, name) nc_abi3_mro(type, name)
 #define NC_ABI_DICT(cls) PyObject_GetAttrString(cls, "__dict__")
 
 static inline PyObject *nc_abi_behind(PyObject *obj) /* callable of a built-in view, else obj */
